@@ -1,0 +1,130 @@
+//! What the tests need beyond Rust. Missing things are installed where that is possible, never skipped:
+//! a test left out for want of a program would look like a test that passed.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// One thing the tests need.
+struct Prerequisite {
+    name: &'static str,
+    needed_for: &'static str,
+    is_present: fn() -> bool,
+    debian_packages: &'static [&'static str],
+}
+
+/// Everything the tests need; a new store or front end adds its servers here.
+const PREREQUISITES: &[Prerequisite] = &[Prerequisite {
+    name: "a C compiler (cc) with the C library's headers",
+    needed_for: "building the bundled SQLite",
+    is_present: compiles_c,
+    debian_packages: &["gcc", "libc6-dev"],
+}];
+
+/// Makes sure that everything is there, installing it if we may.
+pub fn ensure() -> Result<()> {
+    let missing: Vec<&Prerequisite> = PREREQUISITES
+        .iter()
+        .filter(|wanted| !(wanted.is_present)())
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let packages: Vec<&str> = missing
+        .iter()
+        .flat_map(|wanted| wanted.debian_packages)
+        .copied()
+        .collect();
+    if !may_install() {
+        bail!("{}", explain(&missing, &packages));
+    }
+    install(&packages)?;
+    match missing.iter().find(|wanted| !(wanted.is_present)()) {
+        Some(still) => bail!("installed {packages:?}, but {} is still not usable", still.name),
+        None => Ok(()),
+    }
+}
+
+fn explain(missing: &[&Prerequisite], packages: &[&str]) -> String {
+    let lines: Vec<String> = missing
+        .iter()
+        .map(|wanted| format!("missing {}, needed for {}", wanted.name, wanted.needed_for))
+        .collect();
+    format!(
+        "{}\nhint: on Debian, as root: apt-get install {}",
+        lines.join("\n"),
+        packages.join(" ")
+    )
+}
+
+/// Compiles rather than asks for a version: a compiler without the C library's headers would pass that.
+fn compiles_c() -> bool {
+    let child = Command::new("cc")
+        .args(["-x", "c", "-fsyntax-only", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let Ok(mut child) = child else { return false };
+    let source = child
+        .stdin
+        .take()
+        .map(|mut stdin| stdin.write_all(b"#include <stdio.h>\n"));
+    let status = child.wait();
+    source.is_some_and(|written| written.is_ok()) && status.is_ok_and(|status| status.success())
+}
+
+fn may_install() -> bool {
+    let is_root = Command::new("id")
+        .arg("-u")
+        .output()
+        .is_ok_and(|out| out.stdout.trim_ascii() == b"0");
+    is_root && Path::new("/etc/debian_version").exists()
+}
+
+fn install(packages: &[&str]) -> Result<()> {
+    println!("installing {}", packages.join(" "));
+    apt_get(&["update", "-qq"])?;
+    let mut args = vec!["install", "-y", "--no-install-recommends"];
+    args.extend_from_slice(packages);
+    apt_get(&args)
+}
+
+fn apt_get(args: &[&str]) -> Result<()> {
+    let status = Command::new("apt-get")
+        .args(args)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .status()
+        .context("could not start apt-get")?;
+    if !status.success() {
+        bail!("apt-get {} failed, see above", args.join(" "));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named_with_its_use_and_its_remedy() {
+        let wanted = Prerequisite {
+            name: "a tea pot",
+            needed_for: "tea",
+            is_present: || false,
+            debian_packages: &["pot", "lid"],
+        };
+        let text = explain(&[&wanted], wanted.debian_packages);
+        assert_eq!(
+            text,
+            "missing a tea pot, needed for tea\nhint: on Debian, as root: apt-get install pot lid"
+        );
+    }
+
+    #[test]
+    fn the_probe_finds_the_compiler_that_linked_this_test() {
+        assert!(compiles_c());
+    }
+}
