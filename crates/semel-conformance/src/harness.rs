@@ -83,7 +83,7 @@ fn trial(harness: Arc<dyn Harness>, case: Case) -> Trial {
     })
 }
 
-fn message(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("the case panicked").to_owned()
 }

@@ -1,5 +1,14 @@
 //! What cases are written with: a world with one store in it, a clock to move, and short ways to say common things.
 
+mod admitting;
+mod effects;
+mod operating;
+mod seeing;
+
+pub use admitting::{Picture, again, ends, into_queue, keyed, latest, named, numbered};
+pub use operating::{done, held_by, queue, task};
+pub use seeing::{nonzero, refused, said};
+
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -26,7 +26,7 @@ pub struct Mutant {
     pub lesson: String,
     /// The clause of docs/contract.md that the change breaks.
     pub clause: String,
-    /// The conformance case that must fail.
+    /// The conformance case that must fail, as the suite lists it; it cites the clause.
     pub case: String,
     /// The file to change, relative to the store's `src`.
     pub file: String,
@@ -109,6 +109,14 @@ impl Mutant {
         ] {
             ensure!(!value.trim().is_empty(), "`{field}` is empty");
         }
+        // Caught only by another clause's case would mean that the broken clause itself is not tested.
+        let cited = self.case.split("::").next();
+        ensure!(
+            cited == Some(&self.clause),
+            "the case {:?} does not cite clause {}",
+            self.case,
+            self.clause
+        );
         ensure!(
             !self.find.is_empty() && self.find != self.replace,
             "`find` and `replace` change nothing"
@@ -126,7 +134,7 @@ mod tests {
         name = "settle_without_fence"
         lesson = "a worker back from the dead is believed"
         clause = "1.5"
-        case = "fence_1_5_stale_settle_is_refused"
+        case = "1.5::stale_settle_is_refused"
         file = "settle.rs"
         find = '''if fence < newest { return refused }
 '''
@@ -161,6 +169,7 @@ mod tests {
             (ENTRY.replace("settle_without_fence", "Settle!"), "a-z"),
             (ENTRY.replace("settle_without_fence", CONTROL), "taken"),
             (ENTRY.replace("\"1.5\"", "\" \""), "`clause` is empty"),
+            (ENTRY.replace("\"1.5\"", "\"2.10\""), "does not cite clause 2.10"),
             (ENTRY.replace("replace", "replacement"), "unknown field"),
             (format!("{ENTRY}{ENTRY}"), "two mutants"),
         ];

@@ -1,0 +1,194 @@
+//! The load: several tasks that submit, claim, settle, cancel, retry and replay, and write down each call.
+//!
+//! It runs until it is killed. It makes the calls; what they mean is judged by the parent, from the log.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use semel_core::ids::{JobId, Token};
+use semel_core::store::Store;
+
+use super::log::{Call, Log};
+use super::resolve::carry_out;
+use crate::harness::Harness;
+use crate::kit::token;
+use crate::rng::Rng;
+
+/// Tasks at once: with several, a kill nearly always meets a call on its way.
+const TASKS: u64 = 6;
+
+/// Plays the load as a process of its own.
+pub(crate) fn play(harness: &dyn Harness, location: &str, log: &str, seed: u64) -> ExitCode {
+    end_with_the_parent();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime can be made");
+    runtime.block_on(async {
+        let store = harness.join(location);
+        let log = Arc::new(Log::open(Path::new(log)));
+        let mut tasks = tokio::task::JoinSet::new();
+        for n in 0..TASKS {
+            let mut loader = Loader::new(store.clone(), log.clone(), seed.wrapping_add(n));
+            tasks.spawn(async move {
+                loop {
+                    loader.step().await;
+                }
+            });
+        }
+        tasks.join_all().await;
+    });
+    ExitCode::FAILURE
+}
+
+/// A load without a parent has nobody to kill it.
+fn end_with_the_parent() {
+    std::thread::spawn(|| {
+        std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).ok();
+        std::process::exit(0);
+    });
+}
+
+struct Loader {
+    store: Arc<dyn Store>,
+    log: Arc<Log>,
+    rng: Rng,
+    /// Leases of mine.
+    leases: Vec<(String, String)>,
+    /// Deliveries I have settled: settling them again has to answer the same.
+    settled: Vec<(String, String)>,
+    /// Jobs I have submitted and may cancel, once.
+    own: Vec<String>,
+    /// Jobs I have seen fail.
+    letters: Vec<String>,
+}
+
+impl Loader {
+    fn new(store: Arc<dyn Store>, log: Arc<Log>, seed: u64) -> Self {
+        Loader {
+            store,
+            log,
+            rng: Rng::new(seed),
+            leases: Vec::new(),
+            settled: Vec::new(),
+            own: Vec::new(),
+            letters: Vec::new(),
+        }
+    }
+
+    async fn step(&mut self) {
+        match self.rng.below(100) {
+            0..35 => self.submit().await,
+            35..50 => self.claim().await,
+            50..85 => self.settle().await,
+            85..88 => self.settle_again().await,
+            88..91 => self.settle_stale().await,
+            91..95 => self.cancel().await,
+            95..97 => self.retry().await,
+            _ => self.replay().await,
+        }
+    }
+
+    /// A key of each kind, or none. Few keys, so that most submissions meet a holder.
+    async fn submit(&mut self) {
+        let token = token();
+        let request = match self.rng.below(10) {
+            0..4 => format!("submit {token} - plain"),
+            4..6 => format!("submit {token} u{} use_existing", self.rng.below(6)),
+            6 => format!("submit {token} u{} reject", self.rng.below(6)),
+            7..9 => format!("submit {token} l{} latest", self.rng.below(3)),
+            _ => format!("submit {token} f{} forever", self.rng.below(200)),
+        };
+        let answer = self.call(request).await;
+        if answer.said(0) == "accepted" {
+            self.own.push(answer.said(1).to_owned());
+        }
+    }
+
+    async fn claim(&mut self) {
+        if self.leases.len() > 8 {
+            return self.settle().await;
+        }
+        let request = format!("claim {} {}", token(), self.rng.between(1, 6));
+        let answer = self.call(request).await;
+        for lease in answer.answer.iter().flatten() {
+            let (id, fence) = lease.split_once(':').expect("a job and its fence");
+            self.leases.push((id.to_owned(), fence.to_owned()));
+        }
+    }
+
+    async fn settle(&mut self) {
+        let Some((id, fence)) = self.leases.pop() else {
+            return self.submit().await;
+        };
+        let result = *self
+            .rng
+            .pick(&["complete", "complete", "complete", "fail", "retry", "hand_back"]);
+        let answer = self.call(format!("settle {id} {fence} {result}")).await;
+        if answer.said(1) == "failed" {
+            self.letters.push(id.clone());
+        }
+        self.settled.push((id, fence));
+        if self.settled.len() > 20 {
+            self.settled.remove(0);
+        }
+    }
+
+    /// A reply was lost: the same settlement, with another opinion about the result.
+    async fn settle_again(&mut self) {
+        if let Some((id, fence)) = self.rng.maybe(&self.settled).cloned() {
+            let result = *self.rng.pick(&["complete", "fail"]);
+            self.call(format!("settle {id} {fence} {result}")).await;
+        }
+    }
+
+    /// A worker from the past.
+    async fn settle_stale(&mut self) {
+        if let Some((id, fence)) = self.rng.maybe(&self.leases).cloned() {
+            let fence: i64 = fence.parse().expect("a fence");
+            self.call(format!("stale {id} {} fail", fence - 1)).await;
+        }
+    }
+
+    async fn cancel(&mut self) {
+        if !self.own.is_empty() {
+            let at = self.rng.below(self.own.len());
+            let id = self.own.swap_remove(at);
+            self.call(format!("cancel {id}")).await;
+        }
+    }
+
+    async fn retry(&mut self) {
+        if let Some(id) = self.letters.pop() {
+            self.call(format!("retry {id}")).await;
+        }
+    }
+
+    async fn replay(&mut self) {
+        if let Some(id) = self.letters.pop() {
+            self.call(format!("replay {id} {}", token())).await;
+        }
+    }
+
+    /// Writes the intent down, makes the call, writes the answer down.
+    async fn call(&self, request: String) -> Call {
+        let n = self.log.intend(&request);
+        let request = request.split(' ').map(str::to_owned).collect();
+        let mut call = Call {
+            request,
+            answer: None,
+            repeated: false,
+        };
+        let answer = carry_out(&*self.store, &call).await;
+        self.log.answer(n, &answer.join(" "));
+        call.answer = Some(answer);
+        call
+    }
+}
+
+/// The id a token gives.
+pub(super) fn id_of(token: &str) -> JobId {
+    JobId::from(token.parse::<Token>().expect("a token"))
+}

@@ -1,0 +1,176 @@
+//! Leasing due jobs, best first.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use rusqlite::{OptionalExtension, params};
+
+use semel_core::ids::Name;
+use semel_core::job::Phase;
+use semel_core::lifecycle;
+use semel_core::store::{ClaimRequest, Claimed};
+use semel_core::time::Timestamp;
+
+use crate::fail::Fail;
+use crate::inspect;
+use crate::rows::{self, LifeRow};
+use crate::statements::Sql;
+use crate::tx::Tx;
+
+/// A place in the order: negated priority, run_at, arrival.
+type Place = (i64, i64, i64);
+
+/// Leases up to `max` jobs under one fence.
+pub fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Result<Vec<Claimed>, Fail> {
+    tx.rescue()?;
+    let token = rows::token_bytes(&request.token, tx.ns);
+    if let Some(claims) = claimed_before(tx, request, &token)? {
+        return Ok(claims);
+    }
+    let lanes = open_lanes(tx, &request.queues, &request.tasks);
+    let places = best(tx, &lanes, request.max)?;
+    if places.is_empty() {
+        return Ok(Vec::new());
+    }
+    take(tx, &places)?;
+    let mut found = Vec::with_capacity(places.len());
+    for (_, (_, _, seq)) in &places {
+        let row = tx.life(*seq)?;
+        found.push(row.ok_or_else(|| Fail::Store(semel_core::error::StoreError::corrupt("a place without a job")))?);
+    }
+    let highest = found.iter().map(|row| row.life.fence).max().unwrap_or(0);
+    let fence = tx.next_fence(highest);
+    let until = tx.now.plus(request.lease);
+    let seqs = rows::pack(places.iter().map(|(_, (_, _, seq))| *seq));
+    tx.statements.get(Sql::LeaseInsert)?.execute(params![fence, tx.ns, until.as_millis(), token, seqs])?;
+    tx.note_lease(until);
+    let worker = tx.worker(&request.worker)?;
+    found.into_iter().map(|row| lease(tx, &row, &request.worker, worker, fence, until)).collect()
+}
+
+fn lease(
+    tx: &mut Tx<'_>,
+    row: &LifeRow,
+    name: &Name,
+    worker: i64,
+    fence: i64,
+    until: Timestamp,
+) -> Result<Claimed, Fail> {
+    let after = LifeRow {
+        life: lifecycle::lease(&row.life, fence, until, tx.now),
+        worker: Some(worker),
+        ..row.clone()
+    };
+    tx.put_taken(row, &after)?;
+    show(tx, &after, name)
+}
+
+fn show(tx: &mut Tx<'_>, row: &LifeRow, worker: &Name) -> Result<Claimed, Fail> {
+    let (queue, task) = tx.names(row.lane)?;
+    let whole = inspect::whole_job(&mut tx.statements, row.seq)?;
+    let whole = whole.ok_or_else(|| Fail::Store(semel_core::error::StoreError::corrupt("a life without its job")))?;
+    tx.remember_id(whole.id_bytes(), row.seq);
+    let job = whole.show(&mut tx.statements, row, queue, task, Some(worker.clone()), tx.now)?;
+    Ok(Claimed { job, fence: row.life.fence, lease_until: row.life.until.unwrap_or(tx.now) })
+}
+
+/// The same claim again, after a lost reply: what of it still runs (contract 3.5).
+fn claimed_before(tx: &mut Tx<'_>, request: &ClaimRequest, token: &[u8]) -> Result<Option<Vec<Claimed>>, Fail> {
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?));
+    let found = tx.statements.get(Sql::LeaseByToken)?.query_row([token], read).optional()?;
+    let Some((fence, seqs)) = found else { return Ok(None) };
+    let mut claims = Vec::new();
+    for seq in rows::unpack(&seqs) {
+        let Some(row) = tx.life(seq)? else { continue };
+        if row.life.phase == Phase::Running && row.life.fence == fence {
+            claims.push(show(tx, &row, &request.worker)?);
+        }
+    }
+    Ok(Some(claims))
+}
+
+fn open_lanes(tx: &Tx<'_>, queues: &[Name], tasks: &[Name]) -> Vec<i64> {
+    let wanted = |names: &[Name], name: &Name| names.is_empty() || names.contains(name);
+    let lanes = tx.cache.lanes.iter().filter(|(_, lane)| {
+        !lane.removed
+            && lane.phases[Phase::Waiting as usize] > 0
+            && wanted(queues, &lane.queue)
+            && wanted(tasks, &lane.task)
+            && !tx.is_paused(&lane.queue, &lane.task)
+    });
+    lanes.map(|(number, _)| *number).collect()
+}
+
+/// The best places over all lanes: each lane is read in order, a bit at a time, and the lanes are merged.
+fn best(tx: &mut Tx<'_>, lanes: &[i64], max: usize) -> Result<Vec<(i64, Place)>, Fail> {
+    let step = if lanes.len() <= 1 { max } else { max / lanes.len() + 8 };
+    let mut streams = Vec::with_capacity(lanes.len());
+    let mut heads = BinaryHeap::new();
+    for lane in lanes {
+        let mut stream = Stream::open(tx, *lane)?;
+        if let Some(place) = stream.next(tx, step)? {
+            heads.push(Reverse((place, streams.len())));
+        }
+        streams.push(stream);
+    }
+    let mut places = Vec::with_capacity(max.min(1_024));
+    while places.len() < max {
+        let Some(Reverse((place, at))) = heads.pop() else { break };
+        places.push((streams[at].lane, place));
+        if let Some(next) = streams[at].next(tx, step)? {
+            heads.push(Reverse((next, at)));
+        }
+    }
+    Ok(places)
+}
+
+/// The due jobs of one lane, in order.
+struct Stream {
+    lane: i64,
+    priorities: VecDeque<i64>,
+    last: (i64, i64),
+    buffer: VecDeque<Place>,
+}
+
+impl Stream {
+    fn open(tx: &mut Tx<'_>, lane: i64) -> Result<Self, Fail> {
+        let priorities = tx.statements.get(Sql::ReadyPriorities)?.query_map([lane], |row| row.get(0))?;
+        let priorities = priorities.collect::<rusqlite::Result<_>>()?;
+        Ok(Stream { lane, priorities, last: (i64::MIN, 0), buffer: VecDeque::new() })
+    }
+
+    fn next(&mut self, tx: &mut Tx<'_>, step: usize) -> Result<Option<Place>, Fail> {
+        while self.buffer.is_empty() {
+            let Some(nprio) = self.priorities.front().copied() else { return Ok(None) };
+            self.fill(tx, nprio, step)?;
+            if self.buffer.len() < step {
+                self.priorities.pop_front();
+                self.last = (i64::MIN, 0);
+            }
+        }
+        Ok(self.buffer.pop_front())
+    }
+
+    fn fill(&mut self, tx: &mut Tx<'_>, nprio: i64, step: usize) -> Result<(), Fail> {
+        let now = tx.now.as_millis();
+        let due = tx.statements.get(Sql::ReadyDue)?;
+        let mut rows = due.query(params![self.lane, nprio, now, self.last.0, self.last.1, step as i64])?;
+        while let Some(row) = rows.next()? {
+            self.last = (row.get(0)?, row.get(1)?);
+            self.buffer.push_back((nprio, self.last.0, self.last.1));
+        }
+        Ok(())
+    }
+}
+
+/// Takes jobs out of the order: per lane and priority they are always the first ones.
+fn take(tx: &mut Tx<'_>, places: &[(i64, Place)]) -> Result<(), Fail> {
+    let mut last = std::collections::BTreeMap::new();
+    for (lane, (nprio, run_at, seq)) in places {
+        last.insert((*lane, *nprio), (*run_at, *seq));
+    }
+    for ((lane, nprio), (run_at, seq)) in last {
+        tx.statements.get(Sql::ReadyTake)?.execute(params![lane, nprio, run_at, seq])?;
+    }
+    Ok(())
+}

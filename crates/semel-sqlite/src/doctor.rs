@@ -1,0 +1,112 @@
+//! Checks the invariants on live data and repairs what can be derived (contract 9.5).
+
+use rusqlite::{Connection, params};
+
+use semel_core::store::Finding;
+
+use crate::fail::Fail;
+
+/// A broken invariant: how it is found, and the statements that mend it.
+struct Check {
+    invariant: &'static str,
+    what: &'static str,
+    /// Gives one number: how many.
+    find: &'static str,
+    mend: &'static [&'static str],
+}
+
+const CHECKS: &[Check] = &[
+    Check {
+        invariant: "I2",
+        what: "waiting jobs that are not in the order of dispatch",
+        find: "SELECT count(*) FROM life l JOIN lane a ON a.lane = l.lane WHERE l.phase = 0 AND a.removed = 0 AND NOT EXISTS
+               (SELECT 1 FROM ready r WHERE r.lane = l.lane AND r.nprio = l.nprio AND r.run_at = l.run_at AND r.seq = l.seq)",
+        mend: &["INSERT OR IGNORE INTO ready (lane, nprio, run_at, seq) SELECT lane, nprio, run_at, seq FROM life WHERE phase = 0"],
+    },
+    Check {
+        invariant: "I8",
+        what: "places in the order of dispatch without a job that waits there",
+        find: "SELECT count(*) FROM ready r WHERE NOT EXISTS (SELECT 1 FROM life l WHERE l.seq = r.seq AND l.phase = 0
+               AND l.lane = r.lane AND l.nprio = r.nprio AND l.run_at = r.run_at)",
+        mend: &["DELETE FROM ready WHERE NOT EXISTS (SELECT 1 FROM life l WHERE l.seq = ready.seq AND l.phase = 0
+               AND l.lane = ready.lane AND l.nprio = ready.nprio AND l.run_at = ready.run_at)"],
+    },
+    Check {
+        invariant: "I11",
+        what: "running jobs whose lease nobody watches",
+        find: "SELECT count(*) FROM life l WHERE l.phase = 1 AND NOT EXISTS (SELECT 1 FROM lease e WHERE e.fence = l.fence)",
+        mend: &["UPDATE life SET phase = 0, until = NULL WHERE phase = 1 AND NOT EXISTS (SELECT 1 FROM lease e WHERE e.fence = life.fence)",
+               "INSERT OR IGNORE INTO ready (lane, nprio, run_at, seq) SELECT lane, nprio, run_at, seq FROM life WHERE phase = 0"],
+    },
+    Check {
+        invariant: "I13",
+        what: "keys without a job",
+        find: "SELECT count(*) FROM key k WHERE NOT EXISTS (SELECT 1 FROM job j WHERE j.seq = coalesce(k.seq, k.generation))",
+        mend: &["DELETE FROM key WHERE NOT EXISTS (SELECT 1 FROM job j WHERE j.seq = coalesce(key.seq, key.generation))"],
+    },
+    Check {
+        invariant: "I13",
+        what: "jobs that hold a key which does not lead to them",
+        find: "SELECT count(*) FROM life l WHERE l.hold IS NOT NULL AND l.hold & 64 = 0 AND NOT EXISTS
+               (SELECT 1 FROM key k WHERE k.generation = coalesce(l.generation, l.seq) AND coalesce(k.seq, k.generation) = l.seq)",
+        mend: &[],
+    },
+    Check {
+        invariant: "I1",
+        what: "keys with two owners that both have not let go",
+        find: "SELECT count(*) FROM (SELECT j.digest FROM life l JOIN job j ON j.seq = l.seq JOIN lane a ON a.lane = l.lane
+               WHERE a.removed = 0 AND l.hold IS NOT NULL AND l.hold & 64 = 0 AND l.phase < 4 AND l.expires_at IS NULL GROUP BY j.digest HAVING count(*) > 1)",
+        mend: &[],
+    },
+    Check {
+        invariant: "I13",
+        what: "lives without a job, or jobs without a life",
+        find: "SELECT (SELECT count(*) FROM life WHERE seq NOT IN (SELECT seq FROM job)) + (SELECT count(*) FROM job WHERE seq NOT IN (SELECT seq FROM life))",
+        mend: &["DELETE FROM life WHERE seq NOT IN (SELECT seq FROM job)",
+               "DELETE FROM job WHERE seq NOT IN (SELECT seq FROM life)"],
+    },
+    Check {
+        invariant: "I25",
+        what: "lanes whose numbers of jobs are wrong",
+        find: "SELECT count(*) FROM lane a LEFT JOIN (SELECT l.lane,
+                 sum(l.phase = 0) w, sum(l.phase = 1) r, sum(l.phase = 2) d, sum(l.phase = 3) p, sum(l.phase = 4) c, sum(l.phase = 5) f, sum(l.phase = 6) x
+               FROM life l JOIN job j ON j.seq = l.seq WHERE j.input IS NOT NULL GROUP BY l.lane) n ON n.lane = a.lane
+               WHERE (a.waiting, a.running, a.deferred, a.parked, a.complete, a.failed, a.cancelled)
+               IS NOT (coalesce(n.w, 0), coalesce(n.r, 0), coalesce(n.d, 0), coalesce(n.p, 0), coalesce(n.c, 0), coalesce(n.f, 0), coalesce(n.x, 0))",
+        mend: &["UPDATE lane SET (waiting, running, deferred, parked, complete, failed, cancelled) = (SELECT
+                 coalesce(sum(l.phase = 0), 0), coalesce(sum(l.phase = 1), 0), coalesce(sum(l.phase = 2), 0), coalesce(sum(l.phase = 3), 0),
+                 coalesce(sum(l.phase = 4), 0), coalesce(sum(l.phase = 5), 0), coalesce(sum(l.phase = 6), 0)
+               FROM life l JOIN job j ON j.seq = l.seq WHERE l.lane = lane.lane AND j.input IS NOT NULL)"],
+    },
+    Check {
+        invariant: "I13",
+        what: "followers whose predecessor has ended or is gone",
+        find: "SELECT count(*) FROM follow f LEFT JOIN life l ON l.seq = f.holder WHERE l.seq IS NULL OR l.phase >= 4",
+        mend: &[],
+    },
+];
+
+/// Runs every check; `repair` mends what can be mended.
+pub fn examine(connection: &Connection, repair: bool) -> Result<Vec<Finding>, Fail> {
+    let mut findings = Vec::new();
+    let health: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    if health != "ok" {
+        findings.push(Finding { invariant: "I30", what: format!("the file is damaged: {health}"), repaired: false });
+    }
+    for check in CHECKS {
+        let broken: i64 = connection.query_row(check.find, params![], |row| row.get(0))?;
+        if broken == 0 {
+            continue;
+        }
+        if repair {
+            check.mend.iter().try_for_each(|sql| connection.execute(sql, []).map(|_| ()))?;
+        }
+        let left: i64 = if repair { connection.query_row(check.find, [], |row| row.get(0))? } else { broken };
+        findings.push(Finding {
+            invariant: check.invariant,
+            what: format!("{broken} {}", check.what),
+            repaired: repair && left == 0,
+        });
+    }
+    Ok(findings)
+}

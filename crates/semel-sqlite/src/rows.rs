@@ -1,0 +1,350 @@
+//! Between rows and the types of core.
+//!
+//! Two columns are empty where they say nothing new, which is nearly always: `taken_at` when a key was
+//! taken as the job was admitted, `generation` when it equals the job's own number.
+
+use rusqlite::types::Type;
+use rusqlite::{Row, params};
+
+use semel_core::dedup::{Hold, HoldKind, Holding, KeyBy, ReleaseOn};
+use semel_core::ids::{Digest, JobId, Token};
+use semel_core::job::{Life, Outcome, Phase, State};
+use semel_core::lifecycle::AttemptResult;
+use semel_core::step::StepState;
+use semel_core::time::{Millis, Timestamp};
+
+use crate::statements::{Sql, Statements};
+
+/// Stands for "when the job was admitted" until the job's own row is at hand.
+pub const AT_ADMISSION: Timestamp = Timestamp::from_millis(0);
+
+/// How many columns [`LifeRow::read`] takes.
+pub const LIFE_COLUMNS: usize = 23;
+
+/// A row of `life`.
+#[derive(Clone, Debug)]
+pub struct LifeRow {
+    /// Arrival.
+    pub seq: i64,
+    /// Its task in its queue.
+    pub lane: i64,
+    /// How it fares.
+    pub life: Life,
+    /// Who runs it, or ran it last.
+    pub worker: Option<i64>,
+    /// Which of its deliveries gave the last error.
+    pub last_error: Option<i64>,
+}
+
+impl LifeRow {
+    /// Reads the first [`LIFE_COLUMNS`] columns.
+    pub fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let seq: i64 = row.get(0)?;
+        let life = Life {
+            phase: decode(row, 2, &Phase::ALL)?,
+            priority: -row.get::<_, i8>(3)?,
+            run_at: time(row.get(4)?),
+            attempt: row.get(5)?,
+            max_attempts: row.get(6)?,
+            deliveries: row.get(7)?,
+            max_deliveries: row.get(8)?,
+            fence: row.get(9)?,
+            settled: decode_optional(row, 10, &State::ALL)?,
+            began: optional_time(row, 11)?,
+            until: optional_time(row, 12)?,
+            started_at: optional_time(row, 13)?,
+            finished_at: optional_time(row, 14)?,
+            holding: read_holding(row, seq)?,
+        };
+        Ok(LifeRow { seq, lane: row.get(1)?, life, worker: row.get(15)?, last_error: row.get(16)? })
+    }
+
+    /// Writes a new row.
+    pub fn insert(&self, statements: &mut Statements<'_>) -> rusqlite::Result<()> {
+        let (life, hold) = (&self.life, HoldColumns::of(self));
+        statements.get(Sql::LifeInsert)?.execute(params![
+            self.seq,
+            self.lane,
+            life.phase as i64,
+            -life.priority,
+            life.run_at.as_millis(),
+            life.attempt,
+            life.max_attempts,
+            life.deliveries,
+            life.max_deliveries,
+            life.fence,
+            life.settled.map(|state| state as i64),
+            millis(life.began),
+            millis(life.until),
+            millis(life.started_at),
+            millis(life.finished_at),
+            self.worker,
+            self.last_error,
+            hold.hold,
+            hold.ttl,
+            hold.cool_down,
+            hold.taken_at,
+            hold.expires_at,
+            hold.generation,
+        ])?;
+        Ok(())
+    }
+
+    /// Writes everything that can have changed.
+    pub fn update(&self, statements: &mut Statements<'_>) -> rusqlite::Result<()> {
+        let (life, hold) = (&self.life, HoldColumns::of(self));
+        statements.get(Sql::LifeUpdate)?.execute(params![
+            self.seq,
+            life.phase as i64,
+            -life.priority,
+            life.run_at.as_millis(),
+            life.attempt,
+            life.max_attempts,
+            life.deliveries,
+            life.fence,
+            life.settled.map(|state| state as i64),
+            millis(life.began),
+            millis(life.until),
+            millis(life.started_at),
+            millis(life.finished_at),
+            self.worker,
+            self.last_error,
+            hold.hold,
+            hold.ttl,
+            hold.cool_down,
+            hold.taken_at,
+            hold.expires_at,
+            hold.generation,
+        ])?;
+        Ok(())
+    }
+}
+
+/// How a key is held, packed: two bits for the kind, then flags.
+const RELEASE_ON_FAILED: i64 = 4;
+const RELEASE_ON_CANCELLED: i64 = 8;
+const OBSERVED: i64 = 32;
+const FREED: i64 = 64;
+
+#[derive(Default)]
+struct HoldColumns {
+    hold: Option<i64>,
+    ttl: Option<i64>,
+    cool_down: Option<i64>,
+    taken_at: Option<i64>,
+    expires_at: Option<i64>,
+    generation: Option<i64>,
+}
+
+impl HoldColumns {
+    fn of(row: &LifeRow) -> Self {
+        let Some(holding) = &row.life.holding else { return HoldColumns::default() };
+        let hold = &holding.hold;
+        let flag = |set: bool, bit: i64| if set { bit } else { 0 };
+        HoldColumns {
+            hold: Some(
+                hold.kind as i64
+                    | flag(hold.release_on.failed, RELEASE_ON_FAILED)
+                    | flag(hold.release_on.cancelled, RELEASE_ON_CANCELLED)
+                    | flag(holding.observed, OBSERVED)
+                    | flag(holding.freed, FREED),
+            ),
+            ttl: hold.ttl.map(Millis::as_millis),
+            cool_down: hold.cool_down.map(Millis::as_millis),
+            taken_at: (holding.taken_at != AT_ADMISSION).then(|| holding.taken_at.as_millis()),
+            expires_at: millis(holding.expires_at),
+            generation: (holding.generation != row.seq).then_some(holding.generation),
+        }
+    }
+}
+
+fn read_holding(row: &Row<'_>, seq: i64) -> rusqlite::Result<Option<Holding>> {
+    let Some(packed) = row.get::<_, Option<i64>>(17)? else { return Ok(None) };
+    let has = |bit: i64| packed & bit != 0;
+    let hold = Hold {
+        kind: HoldKind::ALL[(packed & 3) as usize],
+        ttl: row.get::<_, Option<i64>>(18)?.map(Millis::new),
+        cool_down: row.get::<_, Option<i64>>(19)?.map(Millis::new),
+        release_on: ReleaseOn { failed: has(RELEASE_ON_FAILED), cancelled: has(RELEASE_ON_CANCELLED) },
+    };
+    Ok(Some(Holding {
+        hold,
+        taken_at: optional_time(row, 20)?.unwrap_or(AT_ADMISSION),
+        expires_at: optional_time(row, 21)?,
+        generation: row.get::<_, Option<i64>>(22)?.unwrap_or(seq),
+        freed: has(FREED),
+        observed: has(OBSERVED),
+    }))
+}
+
+/// A moment from its column.
+pub fn time(millis: i64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+/// A moment that may be missing.
+pub fn optional_time(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Timestamp>> {
+    Ok(row.get::<_, Option<i64>>(column)?.map(time))
+}
+
+/// A moment for its column.
+pub fn millis(time: Option<Timestamp>) -> Option<i64> {
+    time.map(Timestamp::as_millis)
+}
+
+/// A value stored as its place in a list.
+pub fn decode<T: Copy>(row: &Row<'_>, column: usize, all: &[T]) -> rusqlite::Result<T> {
+    let place: i64 = row.get(column)?;
+    let found = usize::try_from(place).ok().and_then(|place| all.get(place));
+    found.copied().ok_or(rusqlite::Error::IntegralValueOutOfRange(column, place))
+}
+
+fn decode_optional<T: Copy>(row: &Row<'_>, column: usize, all: &[T]) -> rusqlite::Result<Option<T>> {
+    match row.get_ref(column)?.data_type() {
+        Type::Null => Ok(None),
+        _ => decode(row, column, all).map(Some),
+    }
+}
+
+/// A stored value that core does not accept.
+pub fn unreadable(error: semel_core::error::Invalid) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error))
+}
+
+/// Outcomes by their number in the ledger and in `job.born`.
+pub const OUTCOMES: [Outcome; 7] = [
+    Outcome::Accepted,
+    Outcome::Duplicate,
+    Outcome::Replaced,
+    Outcome::Debounced,
+    Outcome::Deferred,
+    Outcome::Rejected,
+    Outcome::Conflict,
+];
+
+/// The number of an outcome.
+pub fn outcome_number(outcome: Outcome) -> i64 {
+    OUTCOMES.iter().position(|known| *known == outcome).map_or(0, |place| place as i64)
+}
+
+/// Ways a delivery can end, by their number.
+pub const RESULTS: [AttemptResult; 8] = [
+    AttemptResult::Complete,
+    AttemptResult::Error,
+    AttemptResult::Failed,
+    AttemptResult::Snoozed,
+    AttemptResult::HandedBack,
+    AttemptResult::Parked,
+    AttemptResult::Cancelled,
+    AttemptResult::Expired,
+];
+
+/// States of a step, by their number.
+pub const STEP_STATES: [StepState; 3] = [StepState::Begun, StepState::Confirmed, StepState::Refused];
+
+/// Kinds of keys, by their number.
+pub const KEY_BYS: [KeyBy; 6] =
+    [KeyBy::Explicit, KeyBy::Input, KeyBy::Fields, KeyBy::Except, KeyBy::Hybrid, KeyBy::Generated];
+
+/// The first 48 bits of a digest: what the index of keys is ordered by.
+pub fn prefix(digest: &Digest) -> i64 {
+    let mut bytes = [0u8; 8];
+    bytes[2..].copy_from_slice(&digest.as_bytes()[..6]);
+    i64::from_be_bytes(bytes)
+}
+
+/// A digest from its column.
+pub fn digest(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Digest>> {
+    Ok(row.get::<_, Option<[u8; 32]>>(column)?.map(Digest::from_bytes))
+}
+
+/// The bytes of an id in a namespace; `None` if no job of this store can have it.
+pub fn id_bytes(id: &JobId, ns: i64) -> Option<Vec<u8>> {
+    id.as_str().parse::<Token>().ok().filter(|token| JobId::from(*token) == *id).map(|token| token_bytes(&token, ns))
+}
+
+/// The bytes of a token in a namespace.
+pub fn token_bytes(token: &Token, ns: i64) -> Vec<u8> {
+    let mut bytes = token.as_bytes().to_vec();
+    if ns != 1 {
+        bytes.extend_from_slice(&ns.to_be_bytes());
+    }
+    bytes
+}
+
+/// An id from its bytes.
+pub fn id_from(bytes: &[u8]) -> JobId {
+    let mut token = [0u8; 16];
+    let length = bytes.len().min(16);
+    token[..length].copy_from_slice(&bytes[..length]);
+    JobId::from(Token::from_bytes(token))
+}
+
+/// An id from its column.
+pub fn id(row: &Row<'_>, column: usize) -> rusqlite::Result<JobId> {
+    Ok(id_from(row.get_ref(column)?.as_blob()?))
+}
+
+/// An id that may be missing.
+pub fn optional_id(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<JobId>> {
+    Ok(row.get_ref(column)?.as_blob_or_null()?.map(id_from))
+}
+
+/// Numbers of jobs as one value: differences, each as a variable number of bytes.
+pub fn pack(seqs: impl IntoIterator<Item = i64>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut last = 0i64;
+    for seq in seqs {
+        let mut rest = zigzag(seq.wrapping_sub(last));
+        while rest >= 128 {
+            bytes.push((rest & 127) as u8 | 128);
+            rest >>= 7;
+        }
+        bytes.push(rest as u8);
+        last = seq;
+    }
+    bytes
+}
+
+/// The inverse of [`pack`].
+pub fn unpack(bytes: &[u8]) -> Vec<i64> {
+    let (mut seqs, mut last, mut value, mut shift) = (Vec::new(), 0i64, 0u64, 0u32);
+    for byte in bytes {
+        value |= u64::from(byte & 127) << shift.min(63);
+        shift += 7;
+        if byte & 128 == 0 {
+            last = last.wrapping_add(unzigzag(value));
+            seqs.push(last);
+            (value, shift) = (0, 0);
+        }
+    }
+    seqs
+}
+
+fn zigzag(n: i64) -> u64 {
+    ((n << 1) ^ (n >> 63)) as u64
+}
+
+fn unzigzag(n: u64) -> i64 {
+    (n >> 1) as i64 ^ -((n & 1) as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packed_numbers_come_back() {
+        for seqs in [vec![], vec![1], vec![5, 6, 7, 1_000_000, 3], vec![i64::MAX, 0, i64::MIN, -1]] {
+            assert_eq!(unpack(&pack(seqs.clone())), seqs);
+        }
+    }
+
+    #[test]
+    fn ids_of_other_namespaces_are_other_bytes() {
+        let token = Token::from_parts(7, &[1; 10]);
+        assert_ne!(token_bytes(&token, 1), token_bytes(&token, 2));
+        assert_eq!(id_from(&token_bytes(&token, 2)), JobId::from(token));
+        assert_eq!(id_bytes(&JobId::new("nonsense").expect("an id"), 1), None);
+    }
+}

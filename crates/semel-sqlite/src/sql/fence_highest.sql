@@ -1,0 +1,2 @@
+-- The highest fence in use.
+SELECT max(fence) FROM lease

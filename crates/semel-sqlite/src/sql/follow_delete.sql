@@ -1,0 +1,2 @@
+-- It follows no more. ?1 holder.
+DELETE FROM follow WHERE holder = ?1

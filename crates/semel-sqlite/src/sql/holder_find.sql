@@ -1,0 +1,2 @@
+-- What admission has to know about an owner. ?1 seq.
+SELECT l.seq, l.lane, l.phase, l.nprio, l.run_at, l.attempt, l.max_attempts, l.deliveries, l.max_deliveries, l.fence, l.settled, l.began, l.until, l.started_at, l.finished_at, l.worker, l.last_error, l.hold, l.ttl, l.cool_down, l.taken_at, l.expires_at, l.generation, j.id, j.enqueued_at, j.input_digest, j.input IS NULL FROM life l JOIN job j ON j.seq = l.seq WHERE l.seq = ?1

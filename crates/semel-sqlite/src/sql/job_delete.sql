@@ -1,0 +1,2 @@
+-- A job is gone. ?1 seq.
+DELETE FROM job WHERE seq = ?1

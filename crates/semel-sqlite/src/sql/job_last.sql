@@ -1,0 +1,2 @@
+-- The newest job.
+SELECT max(seq) FROM job

@@ -1,0 +1,2 @@
+-- The newest entry of the ledger.
+SELECT max(n) FROM ledger

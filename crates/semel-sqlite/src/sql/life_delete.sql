@@ -1,0 +1,2 @@
+-- Its life is gone. ?1 seq.
+DELETE FROM life WHERE seq = ?1

@@ -1,0 +1,2 @@
+-- Forgets what a job gave. ?1 seq.
+DELETE FROM output WHERE seq = ?1

@@ -1,0 +1,2 @@
+-- A stub is gone. ?1 seq.
+DELETE FROM stub WHERE seq = ?1

@@ -1,0 +1,199 @@
+//! Every statement of the store, by name. The text is in `sql/`, one file each; the first line says what it is for.
+
+use rusqlite::{CachedStatement, Connection};
+
+macro_rules! statements {
+    ($($name:ident = $file:literal),* $(,)?) => {
+        /// A statement.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Sql { $($name),* }
+
+        const TEXTS: &[&str] = &[$(include_str!(concat!("sql/", $file, ".sql"))),*];
+
+        #[cfg(test)]
+        const NAMES: &[&str] = &[$($file),*];
+    };
+}
+
+statements! {
+    TokenInsert = "token_insert",
+    TokenFind = "token_find",
+    TokenMove = "token_move",
+    TokenDelete = "token_delete",
+    JobInsert = "job_insert",
+    LifeInsert = "life_insert",
+    ReadyInsert = "ready_insert",
+    ReadyDelete = "ready_delete",
+    KeyInsert = "key_insert",
+    KeyDelete = "key_delete",
+    KeyOwners = "key_owners",
+    HolderFind = "holder_find",
+    JobReplace = "job_replace",
+    JobInput = "job_input",
+    LedgerInsert = "ledger_insert",
+    LedgerAnswer = "ledger_answer",
+    FollowInsert = "follow_insert",
+    FollowerFind = "follower_find",
+    FollowedFind = "followed_find",
+    FollowDelete = "follow_delete",
+    FollowCut = "follow_cut",
+    LifeFind = "life_find",
+    LifeUpdate = "life_update",
+    JobFind = "job_find",
+    JobId = "job_id",
+    JobKeyed = "job_keyed",
+    ReadyPriorities = "ready_priorities",
+    ReadyDue = "ready_due",
+    ReadyTake = "ready_take",
+    ReadyNext = "ready_next",
+    ReadyOldest = "ready_oldest",
+    ReadyLater = "ready_later",
+    LeaseInsert = "lease_insert",
+    LeaseByToken = "lease_by_token",
+    LeaseSoonest = "lease_soonest",
+    LeaseDue = "lease_due",
+    LeasePutOff = "lease_put_off",
+    LeaseFind = "lease_find",
+    LeasePut = "lease_put",
+    LeaseDelete = "lease_delete",
+    LeaseAll = "lease_all",
+    FenceHighest = "fence_highest",
+    WorkerFind = "worker_find",
+    WorkerInsert = "worker_insert",
+    WorkerName = "worker_name",
+    OutputPut = "output_put",
+    OutputFind = "output_find",
+    OutputDelete = "output_delete",
+    ProgressPut = "progress_put",
+    ProgressFind = "progress_find",
+    ProgressDelete = "progress_delete",
+    AttemptLast = "attempt_last",
+    AttemptInsert = "attempt_insert",
+    AttemptError = "attempt_error",
+    AttemptList = "attempt_list",
+    AttemptDelete = "attempt_delete",
+    EndedLast = "ended_last",
+    EndedInsert = "ended_insert",
+    EndedFirst = "ended_first",
+    EndedDelete = "ended_delete",
+    EndedShrink = "ended_shrink",
+    NamespaceFind = "namespace_find",
+    NamespaceInsert = "namespace_insert",
+    LaneList = "lane_list",
+    LaneInsert = "lane_insert",
+    LaneCount = "lane_count",
+    LaneRemove = "lane_remove",
+    FloorFind = "floor_find",
+    FloorRaise = "floor_raise",
+    JobLast = "job_last",
+    LedgerLast = "ledger_last",
+    ReplayInsert = "replay_insert",
+    ReplayFind = "replay_find",
+    ReplayDelete = "replay_delete",
+    JobCopy = "job_copy",
+    JobStrip = "job_strip",
+    StubPut = "stub_put",
+    StubFind = "stub_find",
+    StubDue = "stub_due",
+    StubDelete = "stub_delete",
+    JobDelete = "job_delete",
+    LifeDelete = "life_delete",
+    OriginJobs = "origin_jobs",
+    DeferredAll = "deferred_all",
+    StepFind = "step_find",
+    StepPut = "step_put",
+    StepList = "step_list",
+    StepBegun = "step_begun",
+    StepDelete = "step_delete",
+    GuardFind = "guard_find",
+    GuardPut = "guard_put",
+    GuardDelete = "guard_delete",
+    GuardPrune = "guard_prune",
+    GuardCount = "guard_count",
+    GuardCounts = "guard_counts",
+    SettingList = "setting_list",
+    SettingPut = "setting_put",
+    SettingDelete = "setting_delete",
+    DocumentFind = "document_find",
+    DocumentPut = "document_put",
+    DocumentDelete = "document_delete",
+    DocumentList = "document_list",
+    DocumentPrune = "document_prune",
+    FeedLast = "feed_last",
+    FeedInsert = "feed_insert",
+    FeedList = "feed_list",
+    FeedDelete = "feed_delete",
+    FeedTrim = "feed_trim",
+    LedgerRange = "ledger_range",
+    LedgerKeyInsert = "ledger_key_insert",
+    LedgerKeyDelete = "ledger_key_delete",
+    LedgerKeyList = "ledger_key_list",
+    LedgerList = "ledger_list",
+    LedgerOldest = "ledger_oldest",
+    LedgerDelete = "ledger_delete",
+    LedgerTotalAdd = "ledger_total_add",
+    LedgerTotalFind = "ledger_total_find",
+    LedgerTotalDelete = "ledger_total_delete",
+    LedgerOfPrefix = "ledger_of_prefix",
+    SnapshotFind = "snapshot_find",
+    SnapshotInsert = "snapshot_insert",
+    SnapshotList = "snapshot_list",
+    SnapshotThin = "snapshot_thin",
+    BaselinePut = "baseline_put",
+    BaselineList = "baseline_list",
+    ResetPut = "reset_put",
+    ResetFind = "reset_find",
+    RemovedJobs = "removed_jobs",
+    LaneRemovedAny = "lane_removed_any",
+    LifeScan = "life_scan",
+    KeyScan = "key_scan",
+    LedgerKeyCount = "ledger_key_count",
+    LedgerTailCount = "ledger_tail_count",
+    RareScan = "rare_scan",
+    HeldCount = "held_count",
+}
+
+/// The statements of one transaction, each prepared when first used and kept until the end.
+pub struct Statements<'c> {
+    connection: &'c Connection,
+    prepared: Vec<Option<CachedStatement<'c>>>,
+}
+
+impl<'c> Statements<'c> {
+    /// None prepared yet.
+    pub fn new(connection: &'c Connection) -> Self {
+        Statements { connection, prepared: (0..TEXTS.len()).map(|_| None).collect() }
+    }
+
+    /// The connection they belong to.
+    pub fn connection(&self) -> &'c Connection {
+        self.connection
+    }
+
+    /// A statement, ready to be run.
+    pub fn get(&mut self, sql: Sql) -> rusqlite::Result<&mut CachedStatement<'c>> {
+        let slot = &mut self.prepared[sql as usize];
+        if slot.is_none() {
+            *slot = Some(self.connection.prepare_cached(TEXTS[sql as usize])?);
+        }
+        Ok(slot.as_mut().expect("prepared two lines above"))
+    }
+}
+
+/// How many statements there are: what a connection keeps prepared.
+pub const COUNT: usize = TEXTS.len();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_statement_prepares_and_says_what_it_is_for() {
+        let connection = Connection::open_in_memory().expect("a database");
+        connection.execute_batch(include_str!("schema/001.sql")).expect("the schema");
+        for (text, name) in TEXTS.iter().zip(NAMES) {
+            connection.prepare(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(text.starts_with("-- "), "{name} has no first line that says what it is for");
+        }
+    }
+}

@@ -1,0 +1,493 @@
+//! Admission: token, key, job and place in the order in one commit (contract 2.9).
+
+use rusqlite::{OptionalExtension, params};
+
+use semel_core::admission::{self, Decision, Holder};
+use semel_core::canonical::{self, Limits};
+use semel_core::counters::Counter;
+use semel_core::dedup::Key;
+use semel_core::ids::{Digest, JobId, Name};
+use semel_core::job::{Life, Outcome, Would};
+use semel_core::json::Json;
+use semel_core::lifecycle;
+use semel_core::limits;
+use semel_core::store::{Admitted, Explanation, Submitted};
+use semel_core::submission::{Policy, Prepared};
+use semel_core::time::Timestamp;
+use semel_core::view::HolderView;
+
+use crate::fail::Fail;
+use crate::inspect;
+use crate::rows::{self, AT_ADMISSION, LIFE_COLUMNS, LifeRow};
+use crate::statements::Sql;
+use crate::tx::Tx;
+
+/// An item of a batch, as it reaches the writer.
+pub type Item = Result<Prepared, semel_core::error::Invalid>;
+
+/// Admits a batch, one item after another.
+pub fn submit(tx: &mut Tx<'_>, batch: &[Item]) -> Result<Vec<Submitted>, Fail> {
+    tx.rescue()?;
+    batch.iter().map(|item| one(tx, item)).collect()
+}
+
+fn one(tx: &mut Tx<'_>, item: &Item) -> Result<Submitted, Fail> {
+    let prepared = match item {
+        Ok(prepared) => prepared,
+        Err(invalid) => return Ok(Submitted::Invalid(invalid.clone())),
+    };
+    let submission = &prepared.submission;
+    if let Some(target) = tx.closed(&submission.queue, &submission.task) {
+        return Ok(known(tx, prepared)?.unwrap_or(Submitted::Closed { target }));
+    }
+    if let Err(invalid) = tx.bounded(&submission.queue, &submission.task) {
+        return Ok(known(tx, prepared)?.unwrap_or(Submitted::Invalid(invalid)));
+    }
+    if submission.policy == Policy::Unsaid && tx.is_unique(&submission.queue) {
+        return match prepared.clone().with_queue_policy(tx.namespace, tx.now) {
+            Ok(prepared) => admit(tx, &prepared),
+            Err(invalid) => Ok(known(tx, prepared)?.unwrap_or(Submitted::Invalid(invalid))),
+        };
+    }
+    admit(tx, prepared)
+}
+
+/// What admission has to know about the job that holds a key.
+struct Found {
+    row: LifeRow,
+    id: JobId,
+    task: Name,
+    enqueued_at: Timestamp,
+    input: Option<Digest>,
+    stub: bool,
+}
+
+impl Found {
+    /// Where a key is made from the whole input, equal keys mean equal inputs and none is stored.
+    fn holder<'a>(&'a self, key: &Key) -> Holder<'a> {
+        Holder {
+            id: &self.id,
+            task: &self.task,
+            enqueued_at: self.enqueued_at,
+            input: self.input.unwrap_or(key.input),
+            life: &self.row.life,
+        }
+    }
+}
+
+fn find_holder(tx: &mut Tx<'_>, key: &Key) -> Result<Option<Found>, Fail> {
+    let Some(row) = tx.holder(&key.digest)? else { return Ok(None) };
+    found(tx, row).map(Some)
+}
+
+fn found(tx: &mut Tx<'_>, row: LifeRow) -> Result<Found, Fail> {
+    let read = |r: &rusqlite::Row<'_>| {
+        let at = LIFE_COLUMNS;
+        Ok((rows::id(r, at)?, rows::time(r.get(at + 1)?), rows::digest(r, at + 2)?, r.get::<_, bool>(at + 3)?))
+    };
+    let (id, enqueued_at, input, stub) = tx.statements.get(Sql::HolderFind)?.query_row([row.seq], read)?;
+    let (_, task) = tx.names(row.lane)?;
+    Ok(Found { row, id, task, enqueued_at, input, stub })
+}
+
+fn admit(tx: &mut Tx<'_>, prepared: &Prepared) -> Result<Submitted, Fail> {
+    let submission = &prepared.submission;
+    let holder = match &prepared.key {
+        Some(key) => find_holder(tx, key)?.map(|found| (key, found)),
+        None => None,
+    };
+    let observe = tx.observes(&submission.queue, &submission.task);
+    let view = holder.as_ref().map(|(key, found)| found.holder(key));
+    let decision = admission::admit(prepared, view.as_ref(), observe, tx.now, tx.peek_seq());
+    match (decision, holder) {
+        (Decision::Accept { life, would, takes_over }, holder) => {
+            let from = holder.filter(|_| takes_over).map(|(_, found)| found.row);
+            accept(tx, prepared, *life, would, from)
+        }
+        (decision, Some((key, found))) => absorb(tx, prepared, key, &found, decision),
+        (_, None) => unreachable!("only a holder absorbs"),
+    }
+}
+
+fn accept(
+    tx: &mut Tx<'_>,
+    prepared: &Prepared,
+    life: Life,
+    would: Option<Would>,
+    taken_from: Option<LifeRow>,
+) -> Result<Submitted, Fail> {
+    let submission = &prepared.submission;
+    let seq = tx.peek_seq();
+    let token = rows::token_bytes(&submission.token, tx.ns);
+    if let Some(answer) = remember(tx, prepared, &token, seq)? {
+        return Ok(answer);
+    }
+    tx.next_seq();
+    if let Some(row) = taken_from {
+        let freed = lifecycle::let_go(&row.life);
+        tx.put(&row, freed)?;
+    }
+    let key = prepared.key.as_ref().filter(|_| life.holding.is_some());
+    let collides_with = match key.and_then(|key| key.group.as_ref().map(|group| (key, group))) {
+        Some((key, group)) => tx.collision(group, &key.digest)?,
+        None => None,
+    };
+    let collides_with = collides_with.map(|other| tx.id_of(other)).transpose()?;
+    let lane = tx.lane(&submission.queue, &submission.task)?;
+    let born = Birth { key, would: would.as_ref(), collides_with: collides_with.as_ref(), ..Birth::default() };
+    insert(tx, seq, lane, &token, prepared, life, &born)?;
+    tx.count(lane, Counter::Accepted);
+    if would.is_some() {
+        tx.count(lane, Counter::Observed);
+    }
+    if collides_with.is_some() {
+        tx.count(lane, Counter::Collisions);
+    }
+    let state = prepared.submission.run_at.resolve(tx.now);
+    let state = if state > tx.now { semel_core::job::State::Scheduled } else { semel_core::job::State::Queued };
+    let state = match prepared.policy().map(|policy| policy.on_duplicate) {
+        Some(semel_core::dedup::OnDuplicate::Debounce { .. }) => semel_core::job::State::Scheduled,
+        _ => state,
+    };
+    Ok(Submitted::Job(Box::new(Admitted {
+        outcome: Outcome::Accepted,
+        job: HolderView {
+            id: JobId::from(submission.token),
+            task: submission.task.clone(),
+            state,
+            enqueued_at: tx.now,
+        },
+        key: key.map(|key| key.digest),
+        would,
+        collides_with,
+    })))
+}
+
+/// What a new job carries beside its submission.
+#[derive(Default)]
+pub struct Birth<'a> {
+    /// Its key.
+    pub key: Option<&'a Key>,
+    /// What an observing submission would have got.
+    pub would: Option<&'a Would>,
+    /// The job of the same hybrid fields it differs from.
+    pub collides_with: Option<&'a JobId>,
+    /// Born as a follower.
+    pub deferred: bool,
+}
+
+fn insert(
+    tx: &mut Tx<'_>,
+    seq: i64,
+    lane: i64,
+    id: &[u8],
+    prepared: &Prepared,
+    mut life: Life,
+    birth: &Birth<'_>,
+) -> Result<(), Fail> {
+    let content = &prepared.submission.content;
+    if let Some(holding) = &mut life.holding {
+        holding.taken_at = AT_ADMISSION;
+    }
+    let headers = headers_text(&content.headers)?;
+    let would = birth.would.map(serde_json::to_string).transpose().map_err(unwritable)?;
+    let collides_with = birth.collides_with.and_then(|id| rows::id_bytes(id, tx.ns));
+    tx.statements.get(Sql::JobInsert)?.execute(params![
+        seq,
+        id,
+        tx.now.as_millis(),
+        content.input.as_str(),
+        headers,
+        content.meta.as_ref().map(Json::as_str),
+        content.timeout.map(|timeout| timeout.as_millis()),
+        prepared.submission.producer.as_ref().map(Name::as_str),
+        birth.key.map(|key| key.digest.as_bytes()),
+        birth.key.and_then(|key| key.group.as_ref()).map(Digest::as_bytes),
+        birth.key.and_then(|key| key.text.as_deref()),
+        birth.key.map(|key| key.by as i64),
+        birth.key.map(|key| &*key.scope).filter(|scope| *scope != "task"),
+        birth.key.and_then(stored_input).map(|digest| *digest.as_bytes()),
+        None::<Vec<u8>>,
+        None::<Vec<u8>>,
+        would,
+        collides_with,
+        birth.deferred.then(|| rows::outcome_number(Outcome::Deferred)),
+    ])?;
+    if let (Some(key), Some(holding)) = (birth.key, &life.holding) {
+        tx.own(&key.digest, key.group.as_ref(), holding.generation, seq)?;
+    }
+    tx.begin(&LifeRow { seq, lane, life, worker: None, last_error: None })
+}
+
+/// Equal keys made from the whole input mean equal inputs: nothing to store.
+fn stored_input(key: &Key) -> Option<Digest> {
+    use semel_core::dedup::KeyBy;
+    (!matches!(key.by, KeyBy::Input | KeyBy::Hybrid)).then_some(key.input)
+}
+
+/// Headers as their column: nothing where there are none.
+pub fn headers_text(headers: &std::collections::BTreeMap<String, String>) -> Result<Option<String>, Fail> {
+    if headers.is_empty() {
+        return Ok(None);
+    }
+    serde_json::to_string(headers).map(Some).map_err(unwritable)
+}
+
+fn unwritable(error: serde_json::Error) -> Fail {
+    Fail::Store(semel_core::error::StoreError::corrupt(format!("cannot be written as JSON: {error}")))
+}
+
+/// Remembers what comes of a submission; if it is known, its first answer.
+fn remember(tx: &mut Tx<'_>, prepared: &Prepared, token: &[u8], came_of_it: i64) -> Result<Option<Submitted>, Fail> {
+    if tx.statements.get(Sql::TokenInsert)?.execute(params![token, came_of_it])? == 1 {
+        return Ok(None);
+    }
+    if let Some(answer) = known(tx, prepared)? {
+        return Ok(Some(answer));
+    }
+    // The job it once named was removed with its queue: this is a new submission.
+    tx.statements.get(Sql::TokenMove)?.execute(params![token, came_of_it])?;
+    Ok(None)
+}
+
+/// The first answer to a submission that was sent before (contract 3.5).
+fn known(tx: &mut Tx<'_>, prepared: &Prepared) -> Result<Option<Submitted>, Fail> {
+    let token = rows::token_bytes(&prepared.submission.token, tx.ns);
+    let found = tx.statements.get(Sql::TokenFind)?.query_row([token], |row| row.get::<_, i64>(0)).optional()?;
+    match found {
+        None => Ok(None),
+        Some(seq) if seq > 0 => born_before(tx, seq),
+        Some(entry) => absorbed_before(tx, -entry),
+    }
+}
+
+fn born_before(tx: &mut Tx<'_>, seq: i64) -> Result<Option<Submitted>, Fail> {
+    let Some(row) = tx.life(seq)? else { return Ok(None) };
+    let (queue, task) = tx.names(row.lane)?;
+    let whole = inspect::whole_job(&mut tx.statements, seq)?;
+    let whole = whole.ok_or_else(|| Fail::Store(semel_core::error::StoreError::corrupt("a life without its job")))?;
+    drop(queue);
+    Ok(Some(Submitted::Job(Box::new(Admitted {
+        outcome: if whole.born_deferred { Outcome::Deferred } else { Outcome::Accepted },
+        job: HolderView { id: whole.id, task, state: row.life.state(tx.now), enqueued_at: whole.enqueued_at },
+        key: whole.digest,
+        would: whole.would,
+        collides_with: whole.collides_with,
+    }))))
+}
+
+fn absorbed_before(tx: &mut Tx<'_>, entry: i64) -> Result<Option<Submitted>, Fail> {
+    let read = |row: &rusqlite::Row<'_>| {
+        let outcome = rows::decode(row, 0, &rows::OUTCOMES)?;
+        Ok((outcome, rows::digest(row, 1)?, rows::id(row, 2)?, row.get::<_, Option<String>>(3)?))
+    };
+    let found = tx.statements.get(Sql::LedgerAnswer)?.query_row([entry], read).optional()?;
+    let Some((outcome, digest, holder, differs)) = found else { return Ok(None) };
+    let Some(row) = tx.find(&holder)? else { return Ok(None) };
+    let found = found_view(tx, row)?;
+    let differs = inspect::pointers(differs.as_deref())?;
+    Ok(Some(answer(outcome, found, digest, differs)))
+}
+
+fn found_view(tx: &mut Tx<'_>, row: LifeRow) -> Result<HolderView, Fail> {
+    let state = row.life.state(tx.now);
+    let found = found(tx, row)?;
+    Ok(HolderView { id: found.id, task: found.task, state, enqueued_at: found.enqueued_at })
+}
+
+fn answer(outcome: Outcome, job: HolderView, key: Option<Digest>, differs: Vec<String>) -> Submitted {
+    match outcome {
+        Outcome::Rejected => Submitted::Rejected { holder: job },
+        Outcome::Conflict => Submitted::Conflict { holder: job, differs },
+        outcome => {
+            Submitted::Job(Box::new(Admitted { outcome, job, key, would: None, collides_with: None }))
+        }
+    }
+}
+
+fn absorb(
+    tx: &mut Tx<'_>,
+    prepared: &Prepared,
+    key: &Key,
+    found: &Found,
+    decision: Decision,
+) -> Result<Submitted, Fail> {
+    match decision {
+        Decision::Absorb { outcome } => {
+            let differs = differences(tx, prepared, key, found)?;
+            let entry = Entry { outcome, key, named: &found.id, differs: &differs };
+            if let Some(answer) = enter(tx, prepared, &entry, None)? {
+                return Ok(answer);
+            }
+            Ok(answer(outcome, view(tx, found), Some(key.digest), differs.unwrap_or_default()))
+        }
+        Decision::Replace { outcome, life } => {
+            let differs = differences(tx, prepared, key, found)?;
+            let entry = Entry { outcome, key, named: &found.id, differs: &differs };
+            if let Some(answer) = enter(tx, prepared, &entry, None)? {
+                return Ok(answer);
+            }
+            replace(tx, prepared, key, found.row.seq)?;
+            let state = tx.put(&found.row, *life)?.life.state(tx.now);
+            let job = HolderView { state, ..view(tx, found) };
+            Ok(answer(outcome, job, Some(key.digest), Vec::new()))
+        }
+        Decision::Defer { life } => defer(tx, prepared, key, found, *life),
+        Decision::Accept { .. } => unreachable!("accepted before"),
+    }
+}
+
+fn view(tx: &Tx<'_>, found: &Found) -> HolderView {
+    HolderView {
+        id: found.id.clone(),
+        task: found.task.clone(),
+        state: found.row.life.state(tx.now),
+        enqueued_at: found.enqueued_at,
+    }
+}
+
+fn replace(tx: &mut Tx<'_>, prepared: &Prepared, key: &Key, seq: i64) -> Result<(), Fail> {
+    let content = &prepared.submission.content;
+    tx.statements.get(Sql::JobReplace)?.execute(params![
+        seq,
+        content.input.as_str(),
+        headers_text(&content.headers)?,
+        content.meta.as_ref().map(Json::as_str),
+        content.timeout.map(|timeout| timeout.as_millis()),
+        stored_input(key).map(|digest| *digest.as_bytes()),
+    ])?;
+    Ok(())
+}
+
+fn defer(tx: &mut Tx<'_>, prepared: &Prepared, key: &Key, found: &Found, life: Life) -> Result<Submitted, Fail> {
+    let follower = tx.statements.get(Sql::FollowerFind)?.query_row([found.row.seq], |row| row.get::<_, i64>(0));
+    let Some(follower) = follower.optional()? else {
+        return follow(tx, prepared, key, found, life);
+    };
+    let row = tx.life(follower)?;
+    let row = row.ok_or_else(|| Fail::Store(semel_core::error::StoreError::corrupt("a follower without a life")))?;
+    let follower = self::found(tx, row)?;
+    let differs = differences(tx, prepared, key, &follower)?;
+    let entry = Entry { outcome: Outcome::Deferred, key, named: &follower.id, differs: &differs };
+    if let Some(answer) = enter(tx, prepared, &entry, None)? {
+        return Ok(answer);
+    }
+    replace(tx, prepared, key, follower.row.seq)?;
+    let next = admission::replaced(prepared, &follower.row.life, prepared.submission.run_at.resolve(tx.now));
+    tx.put(&follower.row, next)?;
+    Ok(answer(Outcome::Deferred, view(tx, &follower), Some(key.digest), Vec::new()))
+}
+
+fn follow(tx: &mut Tx<'_>, prepared: &Prepared, key: &Key, found: &Found, life: Life) -> Result<Submitted, Fail> {
+    let seq = tx.peek_seq();
+    let differs = differences(tx, prepared, key, found)?;
+    let entry = Entry { outcome: Outcome::Deferred, key, named: &found.id, differs: &differs };
+    if let Some(answer) = enter(tx, prepared, &entry, Some(seq))? {
+        return Ok(answer);
+    }
+    tx.next_seq();
+    let lane = tx.lane(&prepared.submission.queue, &prepared.submission.task)?;
+    let token = rows::token_bytes(&prepared.submission.token, tx.ns);
+    let birth = Birth { key: Some(key), deferred: true, ..Birth::default() };
+    insert(tx, seq, lane, &token, prepared, life, &birth)?;
+    tx.statements.get(Sql::FollowInsert)?.execute(params![found.row.seq, seq])?;
+    let job = HolderView {
+        id: JobId::from(prepared.submission.token),
+        task: prepared.submission.task.clone(),
+        state: semel_core::job::State::Deferred,
+        enqueued_at: tx.now,
+    };
+    Ok(answer(Outcome::Deferred, job, Some(key.digest), Vec::new()))
+}
+
+/// Where the input differs from the job's; `None`: it does not.
+fn differences(
+    tx: &mut Tx<'_>,
+    prepared: &Prepared,
+    key: &Key,
+    found: &Found,
+) -> Result<Option<Vec<String>>, Fail> {
+    if found.input.is_none_or(|input| input == key.input) {
+        return Ok(None);
+    }
+    if found.stub {
+        return Ok(Some(vec![String::new()]));
+    }
+    let theirs: String = tx.statements.get(Sql::JobInput)?.query_row([found.row.seq], |row| row.get(0))?;
+    let theirs = canonical::parse(&theirs, Limits::default()).map_err(semel_core::error::Invalid::from)?;
+    let ours = canonical::parse(prepared.submission.content.input.as_str(), Limits::default())
+        .map_err(semel_core::error::Invalid::from)?;
+    Ok(Some(canonical::differs(&theirs, &ours, limits::DIFFERS)))
+}
+
+struct Entry<'a> {
+    outcome: Outcome,
+    key: &'a Key,
+    named: &'a JobId,
+    differs: &'a Option<Vec<String>>,
+}
+
+/// Writes an absorbed submission into the ledger and counts it; if it is known, its first answer instead.
+fn enter(tx: &mut Tx<'_>, prepared: &Prepared, entry: &Entry<'_>, born: Option<i64>) -> Result<Option<Submitted>, Fail> {
+    let submission = &prepared.submission;
+    let token = rows::token_bytes(&submission.token, tx.ns);
+    let n = tx.peek_entry();
+    if let Some(answer) = remember(tx, prepared, &token, born.unwrap_or(-n))? {
+        return Ok(Some(answer));
+    }
+    tx.next_entry();
+    let input = &submission.content.input;
+    let kept = entry.differs.is_some() && input.as_str().len() <= limits::LEDGER_INPUT_BYTES;
+    let differs = entry.differs.as_ref().map(serde_json::to_string).transpose().map_err(unwritable)?;
+    tx.statements.get(Sql::LedgerInsert)?.execute(params![
+        n,
+        tx.ns,
+        tx.now.as_millis(),
+        token,
+        rows::outcome_number(entry.outcome),
+        entry.key.digest.as_bytes(),
+        rows::id_bytes(entry.named, tx.ns),
+        submission.queue.as_str(),
+        submission.task.as_str(),
+        submission.producer.as_ref().map(Name::as_str),
+        prepared.policy().map_or("", |policy| policy.on_duplicate.word()),
+        differs,
+        kept.then_some(input.as_str()),
+    ])?;
+    let lane = tx.lane(&submission.queue, &submission.task)?;
+    if let Some(counter) = Counter::of_outcome(entry.outcome) {
+        tx.count(lane, counter);
+    }
+    Ok(None)
+}
+
+/// The answer a submission would get; the transaction it runs in is rolled back (contract 2.14).
+pub fn explain(tx: &mut Tx<'_>, item: &Item) -> Result<Explanation, Fail> {
+    tx.rescue()?;
+    let prepared = match item {
+        Ok(prepared) => prepared.clone(),
+        Err(invalid) => {
+            let submitted = Submitted::Invalid(invalid.clone());
+            return Ok(Explanation { submitted, key: None, holder: None, admissible_at: None });
+        }
+    };
+    let unsaid = prepared.submission.policy == Policy::Unsaid;
+    let prepared = match unsaid && tx.is_unique(&prepared.submission.queue) {
+        true => prepared.with_queue_policy(tx.namespace, tx.now)?,
+        false => prepared,
+    };
+    let found = match &prepared.key {
+        Some(key) => tx.holder(&key.digest)?,
+        None => None,
+    };
+    let mut admissible_at = Some(tx.now);
+    let mut holder = None;
+    if let Some(row) = found {
+        admissible_at = row.life.holding.as_ref().and_then(|holding| holding.free_at(&row.life));
+        let key = inspect::whole_job(&mut tx.statements, row.seq)?.and_then(|whole| whole.key_view(&row.life, tx.now));
+        let view = found_view(tx, row)?;
+        holder = key.map(|key| (view, key));
+    }
+    let submitted = one(tx, &Ok(prepared.clone()))?;
+    Ok(Explanation { submitted, key: prepared.key, holder, admissible_at })
+}

@@ -1,0 +1,236 @@
+//! The writer: one thread, one connection, many callers in one commit.
+//!
+//! Calls queue up while a commit is being synced; the next commit takes all of them. A lone caller
+//! waits for nobody. If a commit with several calls fails, each is tried alone, so that one bad call
+//! does not fail its neighbours.
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::JoinHandle;
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use semel_core::error::StoreError;
+use semel_core::ids::Name;
+use semel_core::time::Clock;
+
+use crate::checkpoint::Checkpointer;
+use crate::fail::Fail;
+use crate::tx::{Cache, Signals, Tx};
+use crate::wake::Wake;
+
+/// Calls in one commit.
+const GROUP: usize = 512;
+
+/// The writer's handle. Dropping it lets the thread finish what is queued and stop.
+pub struct Writer {
+    queue: Option<Sender<Box<dyn Call>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the writer's thread works with.
+pub struct Desk {
+    /// Its connection.
+    pub connection: Connection,
+    /// The namespace.
+    pub namespace: Name,
+    /// The namespace's number.
+    pub ns: i64,
+    /// The store's time.
+    pub clock: Arc<dyn Clock>,
+    /// Who waits for changes.
+    pub wake: Arc<Wake>,
+    /// Who moves what was committed into the database file.
+    pub checkpointer: Arc<Checkpointer>,
+}
+
+impl Writer {
+    /// Starts the thread.
+    pub fn start(desk: Desk) -> Result<Self, StoreError> {
+        let (queue, calls) = mpsc::channel();
+        let thread = std::thread::Builder::new().name("semel-writer".to_owned()).spawn(move || serve(desk, &calls));
+        let thread = thread.map_err(|error| StoreError::Unavailable {
+            doing: "starting the writer".to_owned(),
+            source: Some(Box::new(error)),
+        })?;
+        Ok(Writer { queue: Some(queue), thread: Some(thread) })
+    }
+
+    /// Runs work in the next commit and gives its result once that is durable.
+    ///
+    /// The work may be run again if the commit it was part of fails, so it must not consume its input.
+    pub async fn write<R, F>(&self, doing: &'static str, work: F) -> Result<R, StoreError>
+    where
+        R: Send + 'static,
+        F: FnMut(&mut Tx<'_>) -> Result<R, Fail> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let call = Work { doing, work, result: None, reply, dry: false };
+        self.send(Box::new(call), doing)?;
+        answer.await.map_err(|_| StoreError::unavailable(doing))?
+    }
+
+    /// Runs work and takes everything back: what would happen (contract 2.14).
+    pub async fn rehearse<R, F>(&self, doing: &'static str, work: F) -> Result<R, StoreError>
+    where
+        R: Send + 'static,
+        F: FnMut(&mut Tx<'_>) -> Result<R, Fail> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let call = Work { doing, work, result: None, reply, dry: true };
+        self.send(Box::new(call), doing)?;
+        answer.await.map_err(|_| StoreError::unavailable(doing))?
+    }
+
+    fn send(&self, call: Box<dyn Call>, doing: &'static str) -> Result<(), StoreError> {
+        let queue = self.queue.as_ref().ok_or_else(|| StoreError::unavailable(doing))?;
+        queue.send(call).map_err(|_| StoreError::unavailable(doing))
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        drop(self.queue.take());
+        if let Some(thread) = self.thread.take() {
+            // A writer that panicked has answered nobody; there is nothing left to do about it here.
+            let _ = thread.join();
+        }
+    }
+}
+
+trait Call: Send {
+    fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), Fail>;
+    fn answer(self: Box<Self>);
+    fn fail(self: Box<Self>, fail: Fail);
+    fn share(self: Box<Self>, fail: &Fail);
+    fn is_dry(&self) -> bool;
+}
+
+struct Work<F, R> {
+    doing: &'static str,
+    work: F,
+    result: Option<R>,
+    reply: oneshot::Sender<Result<R, StoreError>>,
+    dry: bool,
+}
+
+impl<F, R> Call for Work<F, R>
+where
+    R: Send,
+    F: FnMut(&mut Tx<'_>) -> Result<R, Fail> + Send,
+{
+    fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), Fail> {
+        self.result = Some((self.work)(tx)?);
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>) {
+        let result = self.result.ok_or_else(|| StoreError::unavailable(self.doing));
+        // The caller may have gone away; what was committed stays.
+        let _ = self.reply.send(result);
+    }
+
+    fn fail(self: Box<Self>, fail: Fail) {
+        let _ = self.reply.send(Err(fail.into_store(self.doing)));
+    }
+
+    fn share(self: Box<Self>, fail: &Fail) {
+        let _ = self.reply.send(Err(fail.shared(self.doing)));
+    }
+
+    fn is_dry(&self) -> bool {
+        self.dry
+    }
+}
+
+fn serve(desk: Desk, calls: &Receiver<Box<dyn Call>>) {
+    let mut cache = Cache::default();
+    let mut waiting = None;
+    while let Some(first) = waiting.take().or_else(|| calls.recv().ok()) {
+        if first.is_dry() {
+            rehearse(&desk, &mut cache, first);
+            continue;
+        }
+        let mut group = vec![first];
+        while group.len() < GROUP {
+            match calls.try_recv() {
+                Ok(call) if call.is_dry() => {
+                    waiting = Some(call);
+                    break;
+                }
+                Ok(call) => group.push(call),
+                Err(_) => break,
+            }
+        }
+        commit_group(&desk, &mut cache, group);
+        desk.checkpointer.after_commit(&desk.connection);
+    }
+}
+
+fn commit_group(desk: &Desk, cache: &mut Cache, mut group: Vec<Box<dyn Call>>) {
+    match commit(desk, cache, &mut group) {
+        Ok(signals) => {
+            for call in group {
+                call.answer();
+            }
+            desk.wake.signal(signals);
+        }
+        Err(fail) if group.len() > 1 && fail.may_be_a_neighbours() => {
+            for call in group {
+                commit_group(desk, cache, vec![call]);
+            }
+        }
+        Err(fail) => {
+            let mut group = group.into_iter();
+            let first = group.next();
+            for call in group {
+                call.share(&fail);
+            }
+            if let Some(first) = first {
+                first.fail(fail);
+            }
+        }
+    }
+}
+
+fn commit(desk: &Desk, cache: &mut Cache, group: &mut [Box<dyn Call>]) -> Result<Signals, Fail> {
+    let result = begin(desk).and_then(|()| {
+        let mut tx = Tx::new(&desk.connection, cache, desk.ns, &desk.namespace, desk.clock.micros())?;
+        for call in group.iter_mut() {
+            call.run(&mut tx)?;
+        }
+        let signals = tx.finish()?;
+        desk.connection.prepare_cached("COMMIT")?.execute([])?;
+        Ok(signals)
+    });
+    if result.is_err() {
+        roll_back(desk, cache);
+    }
+    result
+}
+
+fn rehearse(desk: &Desk, cache: &mut Cache, mut call: Box<dyn Call>) {
+    let result = begin(desk).and_then(|()| {
+        let mut tx = Tx::new(&desk.connection, cache, desk.ns, &desk.namespace, desk.clock.micros())?;
+        call.run(&mut tx)
+    });
+    roll_back(desk, cache);
+    match result {
+        Ok(()) => call.answer(),
+        Err(fail) => call.fail(fail),
+    }
+}
+
+fn begin(desk: &Desk) -> Result<(), Fail> {
+    desk.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+    Ok(())
+}
+
+fn roll_back(desk: &Desk, cache: &mut Cache) {
+    cache.clear();
+    if !desk.connection.is_autocommit() {
+        // If even this fails the next BEGIN says so, to a caller who can be told.
+        let _ = desk.connection.execute_batch("ROLLBACK");
+    }
+}
