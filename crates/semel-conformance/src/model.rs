@@ -83,7 +83,7 @@ pub struct Divergence {
     pub transition: u64,
     /// What differed.
     pub what: String,
-    /// The last operations, oldest first.
+    /// The operations about the jobs in question, marked, and the last ones; oldest first.
     pub trace: String,
 }
 
@@ -97,7 +97,7 @@ impl fmt::Display for Divergence {
         } = self;
         write!(
             f,
-            "seed {seed}, transition {transition}: {what}\nthe last operations:\n{trace}"
+            "seed {seed}, transition {transition}: {what}\nthe operations before, those about the same jobs marked:\n{trace}"
         )
     }
 }
@@ -133,11 +133,12 @@ fn play(harness: &dyn Harness, seed: u64, transitions: u64, close: u64) -> Resul
         let mut run = Run::new(harness, seed);
         let outcome = drive(&mut run, transitions, close).await;
         outcome.map_err(|what| {
+            let trace = run.trace.about(&what);
             Box::new(Divergence {
                 seed,
                 transition: run.report.transitions,
                 what,
-                trace: run.trace.to_string(),
+                trace,
             })
         })?;
         Ok(run.report)
@@ -149,18 +150,19 @@ async fn drive(run: &mut Run<'_>, transitions: u64, close: u64) -> Result<(), St
     while run.report.transitions < transitions {
         one(run).await?;
         steps += 1;
+        let close = run.report.transitions >= close;
         if steps.is_multiple_of(STRIDE) {
-            run.dump().await?;
+            run.dump(close).await?;
             run.forget_gone().await?;
             run.thin_out().await?;
             if run.rng.chance(30) {
                 run.unset().await?;
             }
-        } else if run.report.transitions >= close {
-            run.dump().await?;
+        } else if close {
+            run.dump(close).await?;
         }
     }
-    run.dump().await
+    run.dump(false).await
 }
 
 #[derive(Clone, Copy)]

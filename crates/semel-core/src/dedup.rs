@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::canonical::Pointer;
 use crate::error::Invalid;
 use crate::ids::Name;
+use crate::limits;
 use crate::time::Millis;
 
 /// What the key of a submission is made from (contract 2.1).
@@ -286,6 +287,9 @@ impl Dedup {
             }
             OnDuplicate::Debounce { delay, max_wait: Some(max) } if max < delay => {
                 Err(Invalid::new("debounce max_wait", "at least the delay"))
+            }
+            OnDuplicate::Debounce { delay, max_wait } if max_wait.unwrap_or(delay) > limits::LONGEST => {
+                Err(Invalid::new("debounce delay and max_wait", "at most ten years"))
             }
             _ => Ok(()),
         }

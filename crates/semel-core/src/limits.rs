@@ -13,6 +13,8 @@ pub const MAX_ATTEMPTS: u32 = 5;
 pub const MAX_DELIVERIES: u32 = 5;
 /// The lease of a claim, where none is said.
 pub const LEASE: Millis = Millis::from_secs(30);
+/// How long a claim is remembered at least, so that it can be sent again.
+pub const CLAIM_KEPT: Millis = Millis::from_secs(60);
 /// Items in one call.
 pub const BATCH: usize = 1_000;
 /// Rows in one page of a list.

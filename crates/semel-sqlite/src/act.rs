@@ -4,10 +4,10 @@ use rusqlite::{OptionalExtension, params};
 
 use semel_core::counters::Counter;
 use semel_core::ids::{Digest, JobId, Name, Token};
-use semel_core::job::Phase;
+use semel_core::job::{Phase, State};
 use semel_core::lifecycle::{self, AttemptEnd, AttemptResult};
 use semel_core::step::{self, Resolution};
-use semel_core::store::{Act, ActOutcome, StepFilter};
+use semel_core::store::{Act, ActOutcome, StepFilter, log_feed};
 use semel_core::view::HolderView;
 
 use crate::effects;
@@ -15,6 +15,7 @@ use crate::fail::Fail;
 use crate::inspect;
 use crate::rows::{self, AT_ADMISSION, LifeRow};
 use crate::statements::Sql;
+use crate::submit;
 use crate::tx::Tx;
 
 /// Acts, one after another.
@@ -24,6 +25,9 @@ pub fn act(tx: &mut Tx<'_>, batch: &[Act]) -> Result<Vec<ActOutcome>, Fail> {
 }
 
 fn one(tx: &mut Tx<'_>, act: &Act) -> Result<ActOutcome, Fail> {
+    if let Err(invalid) = act.check() {
+        return Ok(ActOutcome::Invalid(invalid));
+    }
     match act {
         Act::Cancel { id } => with_job(tx, id, cancel),
         Act::Retry { id } => with_job(tx, id, retry),
@@ -151,8 +155,8 @@ fn replay(tx: &mut Tx<'_>, id: &JobId, row: LifeRow, token: &Token) -> Result<Ac
     }
     let fresh = rows::token_bytes(token, tx.ns);
     let seq = tx.peek_seq();
-    if tx.statements.get(Sql::TokenInsert)?.execute(params![fresh, seq])? == 0 {
-        return Ok(ActOutcome::Before { id: JobId::from(*token) });
+    if submit::remember(tx, &fresh, seq)?.is_some() {
+        return Ok(ActOutcome::Invalid(Act::token_taken()));
     }
     tx.next_seq();
     let origin = effects::origin_of(tx, row.seq)?;
@@ -210,6 +214,8 @@ pub fn strip(tx: &mut Tx<'_>, row: &LifeRow) -> Result<bool, Fail> {
     for sql in [Sql::OutputDelete, Sql::ProgressDelete] {
         tx.statements.get(sql)?.execute([row.seq])?;
     }
+    let feed = log_feed(&tx.id_of(row.seq)?);
+    tx.statements.get(Sql::FeedDelete)?.execute(params![tx.ns, feed])?;
     Ok(true)
 }
 
@@ -236,14 +242,21 @@ fn resolve(tx: &mut Tx<'_>, origin: &JobId, name: &Name, resolution: &Resolution
         return Ok(ActOutcome::NotInDoubt);
     }
     effects::put_step(tx, &step::resolve(&record, resolution, tx.now))?;
-    let Some(row) = tx.find(&record.job)? else { return Ok(ActOutcome::NotFound) };
-    let mut state = row.life.state(tx.now);
+    let jobs = effects::chain(tx, origin)?;
+    let parked = jobs.iter().find(|row| row.life.phase == Phase::Parked).cloned();
     if !others_in_doubt(tx, origin)? {
-        if let Some(life) = lifecycle::unpark(&row.life, tx.now) {
-            state = tx.put(&row, life)?.life.state(tx.now);
+        for row in &jobs {
+            if let Some(life) = lifecycle::unpark(&row.life, tx.now) {
+                tx.put(row, life)?;
+            }
         }
     }
-    Ok(ActOutcome::Done { id: record.job, state })
+    let began = tx.find(&record.job)?;
+    let Some(concerned) = parked.or(began).or_else(|| jobs.first().cloned()) else {
+        return Ok(ActOutcome::NotFound);
+    };
+    let state = tx.life(concerned.seq)?.map_or(State::Queued, |row| row.life.state(tx.now));
+    Ok(ActOutcome::Done { id: tx.id_of(concerned.seq)?, state })
 }
 
 fn others_in_doubt(tx: &mut Tx<'_>, origin: &JobId) -> Result<bool, Fail> {

@@ -9,6 +9,7 @@ use semel_core::ids::Name;
 use semel_core::job::Phase;
 use semel_core::lifecycle;
 use semel_core::store::{ClaimRequest, Claimed};
+use semel_core::limits::CLAIM_KEPT;
 use semel_core::time::Timestamp;
 
 use crate::fail::Fail;
@@ -42,7 +43,9 @@ pub fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Result<Vec<Claimed>, Fa
     let fence = tx.next_fence(highest);
     let until = tx.now.plus(request.lease);
     let seqs = rows::pack(places.iter().map(|(_, (_, _, seq))| *seq));
-    tx.statements.get(Sql::LeaseInsert)?.execute(params![fence, tx.ns, until.as_millis(), token, seqs])?;
+    let forget_at = until.max(tx.now.plus(CLAIM_KEPT)).as_millis();
+    let batch = params![fence, tx.ns, until.as_millis(), token, seqs, forget_at];
+    tx.statements.get(Sql::LeaseInsert)?.execute(batch)?;
     tx.note_lease(until);
     let worker = tx.worker(&request.worker)?;
     found.into_iter().map(|row| lease(tx, &row, &request.worker, worker, fence, until)).collect()
@@ -72,6 +75,28 @@ fn show(tx: &mut Tx<'_>, row: &LifeRow, worker: &Name) -> Result<Claimed, Fail> 
     tx.remember_id(whole.id_bytes(), row.seq);
     let job = whole.show(&mut tx.statements, row, queue, task, Some(worker.clone()), tx.now)?;
     Ok(Claimed { job, fence: row.life.fence, lease_until: row.life.until.unwrap_or(tx.now) })
+}
+
+/// Forgets claims of which nothing runs any more, once nobody will send them again.
+pub fn forget(tx: &mut Tx<'_>, budget: usize) -> Result<bool, Fail> {
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?));
+    let due = params![tx.ns, tx.now.as_millis(), budget as i64];
+    let found = tx.statements.get(Sql::LeaseForgettable)?.query_map(due, read)?;
+    let batches = found.collect::<rusqlite::Result<Vec<_>>>()?;
+    let more = batches.len() == budget;
+    for (fence, seqs) in batches {
+        let mut runs = false;
+        for seq in rows::unpack(&seqs) {
+            runs |= tx.life(seq)?.is_some_and(|row| row.life.phase == Phase::Running && row.life.fence == fence);
+        }
+        if runs {
+            let later = tx.now.plus(CLAIM_KEPT).as_millis();
+            tx.statements.get(Sql::LeaseRemember)?.execute(params![fence, later])?;
+        } else {
+            tx.statements.get(Sql::LeaseDelete)?.execute([fence])?;
+        }
+    }
+    Ok(more)
 }
 
 /// The same claim again, after a lost reply: what of it still runs (contract 3.5).

@@ -34,8 +34,8 @@ const CHECKS: &[Check] = &[
     Check {
         invariant: "I11",
         what: "running jobs whose lease nobody watches",
-        find: "SELECT count(*) FROM life l WHERE l.phase = 1 AND NOT EXISTS (SELECT 1 FROM lease e WHERE e.fence = l.fence)",
-        mend: &["UPDATE life SET phase = 0, until = NULL WHERE phase = 1 AND NOT EXISTS (SELECT 1 FROM lease e WHERE e.fence = life.fence)",
+        find: "SELECT count(*) FROM life l WHERE l.phase = 1 AND NOT EXISTS (SELECT 1 FROM lease e WHERE e.fence = l.fence AND e.until < 9223372036854775807)",
+        mend: &["UPDATE life SET phase = 0, until = NULL WHERE phase = 1 AND NOT EXISTS (SELECT 1 FROM lease e WHERE e.fence = life.fence AND e.until < 9223372036854775807)",
                "INSERT OR IGNORE INTO ready (lane, nprio, run_at, seq) SELECT lane, nprio, run_at, seq FROM life WHERE phase = 0"],
     },
     Check {

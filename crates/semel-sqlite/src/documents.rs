@@ -46,7 +46,7 @@ pub fn put(tx: &mut Tx<'_>, put: &PutDocument) -> Result<PutOutcome, Fail> {
         return Err(Invalid::new("document", format!("at most {} bytes", limits::DOCUMENT_BYTES)).into());
     }
     let stored = find(&mut tx.statements, tx.ns, &put.kind, &put.name)?;
-    let live = stored.clone().filter(|document| document.expires_at.is_none_or(|at| tx.now < at));
+    let live = stored.filter(|document| document.expires_at.is_none_or(|at| tx.now < at));
     let fits = match put.expect {
         Expect::Any => true,
         Expect::Absent => live.is_none(),
@@ -55,7 +55,9 @@ pub fn put(tx: &mut Tx<'_>, put: &PutDocument) -> Result<PutOutcome, Fail> {
     if !fits {
         return Ok(PutOutcome::Mismatch { found: live });
     }
-    let version = stored.map_or(0, |document| document.version + 1).max(tx.micros);
+    // One number for all documents: it grows over removals and expiries too.
+    let version = (tx.floor("document")? + 1).max(tx.micros);
+    tx.raise_floor("document", version)?;
     tx.statements.get(Sql::DocumentPut)?.execute(params![
         tx.ns,
         put.kind.as_str(),
@@ -123,13 +125,16 @@ impl Look<'_> {
     /// Documents of a kind whose names begin with a prefix, by name.
     pub fn documents(&mut self, kind: &Name, prefix: &str, page: &Page) -> Result<Listing<Document>, Fail> {
         let query = format!("documents {kind} {prefix}");
-        let skip = usize::try_from(page.position(&query)?.unwrap_or(0)).unwrap_or(0);
+        let after = page.place(&query)?;
+        let from = after.unwrap_or(prefix).max(prefix);
         let now = self.now.as_millis();
-        let wanted = (skip + page.limit + 1) as i64;
         let list = self.statements.get(Sql::DocumentList)?;
-        let found = list.query_map(params![self.ns, kind.as_str(), prefix, now, wanted], read)?;
+        let found = list.query_map(params![self.ns, kind.as_str(), from, now, page.limit as i64 + 2], read)?;
         let mut items = Vec::new();
-        for document in found.skip(skip) {
+        let is_last = |document: &rusqlite::Result<Document>| {
+            document.as_ref().is_ok_and(|document| Some(document.name.as_str()) == after)
+        };
+        for document in found.filter(|document| !is_last(document)) {
             let document = document?;
             if !document.name.starts_with(prefix) {
                 break;
@@ -138,7 +143,8 @@ impl Look<'_> {
         }
         let more = items.len() > page.limit;
         items.truncate(page.limit);
-        Ok(Listing { items, next_cursor: more.then(|| Page::cursor(&query, (skip + page.limit) as i64)) })
+        let next_cursor = items.last().filter(|_| more).map(|document| Page::cursor(&query, &document.name));
+        Ok(Listing { items, next_cursor })
     }
 
     /// A feed, newest first.

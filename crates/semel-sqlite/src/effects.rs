@@ -16,7 +16,7 @@ use semel_core::counters::Counter;
 use semel_core::time::Millis;
 
 use crate::fail::Fail;
-use crate::rows;
+use crate::rows::{self, LifeRow};
 use crate::statements::{Sql, Statements};
 use crate::tx::Tx;
 
@@ -63,6 +63,20 @@ fn one_step(tx: &mut Tx<'_>, request: &StepRequest) -> Result<StepOutcome, Fail>
 pub fn origin_of(tx: &mut Tx<'_>, seq: i64) -> Result<JobId, Fail> {
     let read = |row: &Row<'_>| Ok(rows::optional_id(row, 3)?.map_or_else(|| rows::id(row, 0), Ok));
     Ok(tx.statements.get(Sql::JobKeyed)?.query_row([seq], read)??)
+}
+
+/// The jobs of a chain that are there, oldest first.
+pub fn chain(tx: &mut Tx<'_>, origin: &JobId) -> Result<Vec<LifeRow>, Fail> {
+    let Some(bytes) = rows::id_bytes(origin, tx.ns) else { return Ok(Vec::new()) };
+    let found = tx.statements.get(Sql::OriginList)?.query_map([bytes], |row| row.get::<_, i64>(0))?;
+    let mut seqs = found.collect::<rusqlite::Result<Vec<_>>>()?;
+    seqs.extend(tx.find(origin)?.map(|row| row.seq));
+    seqs.sort_unstable();
+    let mut jobs = Vec::new();
+    for seq in seqs {
+        jobs.extend(tx.life(seq)?);
+    }
+    Ok(jobs)
 }
 
 /// A step by its chain and name.

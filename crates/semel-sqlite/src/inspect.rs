@@ -242,11 +242,6 @@ impl<'c> Look<'c> {
         Ok(look)
     }
 
-    /// The lanes that are not removed.
-    pub fn lanes(&self) -> &HashMap<i64, (Name, Name)> {
-        &self.lanes
-    }
-
     fn seq(&mut self, id: &JobId) -> Result<Option<i64>, Fail> {
         let Some(bytes) = rows::id_bytes(id, self.ns) else { return Ok(None) };
         let found = self.statements.get(Sql::TokenFind)?.query_row([bytes], |row| row.get::<_, i64>(0)).optional()?;
@@ -642,12 +637,18 @@ impl<'c> Look<'c> {
         Ok(!row.is_some_and(|row| row.life.phase == Phase::Running && row.life.fence == record.fence))
     }
 
-    /// Steps outlive their job only until the sweep.
+    /// Steps belong to their chain: they are seen for as long as one of its jobs is.
     fn is_ours(&mut self, record: &StepRecord) -> Result<bool, Fail> {
-        match self.seq(&record.job)? {
-            Some(seq) => Ok(self.life(seq)?.is_some()),
-            None => Ok(false),
+        let origin = rows::id_bytes(&record.origin, self.ns);
+        let found = self.statements.get(Sql::OriginList)?.query_map([origin], |row| row.get::<_, i64>(0))?;
+        let mut seqs = found.collect::<rusqlite::Result<Vec<_>>>()?;
+        seqs.extend(self.seq(&record.origin)?);
+        for seq in seqs {
+            if self.life(seq)?.is_some() {
+                return Ok(true);
+            }
         }
+        Ok(false)
     }
 
     /// Dead letters grouped by what they died of.

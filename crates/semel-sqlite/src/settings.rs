@@ -83,6 +83,7 @@ pub fn remove_queue(tx: &mut Tx<'_>, queue: &Name) -> Result<i64, Fail> {
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
     let orphans = tx.statements.get(Sql::DeferredAll)?.query_map(params![tx.ns, queue.as_str()], read)?;
     let orphans = orphans.collect::<rusqlite::Result<Vec<_>>>()?;
+    tx.statements.get(Sql::FollowForsake)?.execute(params![tx.ns, queue.as_str()])?;
     tx.statements.get(Sql::LaneRemove)?.execute(params![tx.ns, queue.as_str()])?;
     let lanes = tx.cache.remove_queue(queue);
     let jobs = lanes.iter().filter_map(|lane| tx.cache.lanes.get(lane)).map(|lane| lane.phases.iter().sum::<i64>()).sum();

@@ -57,7 +57,9 @@ fn watch(tx: &mut Tx<'_>, row: &LifeRow, fence: i64, until: Timestamp) -> Result
     }
     let token = format!("revived/{}/{fence}", row.seq).into_bytes();
     let until = soonest.min(until.as_millis());
-    tx.statements.get(Sql::LeasePut)?.execute(params![fence, tx.ns, until, token, rows::pack(seqs)])?;
+    let forget_at = tx.now.plus(limits::CLAIM_KEPT).as_millis();
+    let batch = params![fence, tx.ns, until, token, rows::pack(seqs), forget_at];
+    tx.statements.get(Sql::LeasePut)?.execute(batch)?;
     Ok(())
 }
 

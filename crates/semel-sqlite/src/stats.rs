@@ -193,7 +193,7 @@ pub fn snapshot(tx: &mut Tx<'_>) -> Result<bool, Fail> {
     if tx.statements.get(Sql::SnapshotFind)?.query_row(params![tx.ns, at], |row| row.get(0))? {
         return Ok(false);
     }
-    let mut counts = Counts::default();
+    let mut counts = tx.counted();
     for row in lanes(&mut tx.statements, tx.ns)? {
         counts.merge(&row.counts);
     }

@@ -38,15 +38,15 @@ fn one(tx: &mut Tx<'_>, item: &Item) -> Result<Submitted, Fail> {
     };
     let submission = &prepared.submission;
     if let Some(target) = tx.closed(&submission.queue, &submission.task) {
-        return Ok(known(tx, prepared)?.unwrap_or(Submitted::Closed { target }));
+        return Ok(answered_before(tx, prepared)?.unwrap_or(Submitted::Closed { target }));
     }
     if let Err(invalid) = tx.bounded(&submission.queue, &submission.task) {
-        return Ok(known(tx, prepared)?.unwrap_or(Submitted::Invalid(invalid)));
+        return Ok(answered_before(tx, prepared)?.unwrap_or(Submitted::Invalid(invalid)));
     }
     if submission.policy == Policy::Unsaid && tx.is_unique(&submission.queue) {
         return match prepared.clone().with_queue_policy(tx.namespace, tx.now) {
             Ok(prepared) => admit(tx, &prepared),
-            Err(invalid) => Ok(known(tx, prepared)?.unwrap_or(Submitted::Invalid(invalid))),
+            Err(invalid) => Ok(answered_before(tx, prepared)?.unwrap_or(Submitted::Invalid(invalid))),
         };
     }
     admit(tx, prepared)
@@ -119,7 +119,7 @@ fn accept(
     let submission = &prepared.submission;
     let seq = tx.peek_seq();
     let token = rows::token_bytes(&submission.token, tx.ns);
-    if let Some(answer) = remember(tx, prepared, &token, seq)? {
+    if let Some(answer) = remember(tx, &token, seq)? {
         return Ok(answer);
     }
     tx.next_seq();
@@ -238,11 +238,11 @@ fn unwritable(error: serde_json::Error) -> Fail {
 }
 
 /// Remembers what comes of a submission; if it is known, its first answer.
-fn remember(tx: &mut Tx<'_>, prepared: &Prepared, token: &[u8], came_of_it: i64) -> Result<Option<Submitted>, Fail> {
+pub fn remember(tx: &mut Tx<'_>, token: &[u8], came_of_it: i64) -> Result<Option<Submitted>, Fail> {
     if tx.statements.get(Sql::TokenInsert)?.execute(params![token, came_of_it])? == 1 {
         return Ok(None);
     }
-    if let Some(answer) = known(tx, prepared)? {
+    if let Some(answer) = known(tx, token)? {
         return Ok(Some(answer));
     }
     // The job it once named was removed with its queue: this is a new submission.
@@ -250,9 +250,13 @@ fn remember(tx: &mut Tx<'_>, prepared: &Prepared, token: &[u8], came_of_it: i64)
     Ok(None)
 }
 
-/// The first answer to a submission that was sent before (contract 3.5).
-fn known(tx: &mut Tx<'_>, prepared: &Prepared) -> Result<Option<Submitted>, Fail> {
+fn answered_before(tx: &mut Tx<'_>, prepared: &Prepared) -> Result<Option<Submitted>, Fail> {
     let token = rows::token_bytes(&prepared.submission.token, tx.ns);
+    known(tx, &token)
+}
+
+/// The first answer to a submission that was sent before (contract 3.5).
+fn known(tx: &mut Tx<'_>, token: &[u8]) -> Result<Option<Submitted>, Fail> {
     let found = tx.statements.get(Sql::TokenFind)?.query_row([token], |row| row.get::<_, i64>(0)).optional()?;
     match found {
         None => Ok(None),
@@ -432,7 +436,7 @@ fn enter(tx: &mut Tx<'_>, prepared: &Prepared, entry: &Entry<'_>, born: Option<i
     let submission = &prepared.submission;
     let token = rows::token_bytes(&submission.token, tx.ns);
     let n = tx.peek_entry();
-    if let Some(answer) = remember(tx, prepared, &token, born.unwrap_or(-n))? {
+    if let Some(answer) = remember(tx, &token, born.unwrap_or(-n))? {
         return Ok(Some(answer));
     }
     tx.next_entry();

@@ -164,6 +164,13 @@ impl<'c> Tx<'c> {
         Ok(highest.unwrap_or(0))
     }
 
+    /// What this transaction has counted and not written yet.
+    pub fn counted(&self) -> Counts {
+        let mut counts = Counts::default();
+        self.deltas.values().for_each(|delta| counts.merge(&delta.counts));
+        counts
+    }
+
     /// A number that never goes back.
     pub fn floor(&mut self, name: &str) -> Result<i64, Fail> {
         let found = self.statements.get(Sql::FloorFind)?.query_row([name], |row| row.get(0)).optional()?;
@@ -310,11 +317,6 @@ impl<'c> Tx<'c> {
     }
 
     // Jobs.
-
-    /// The number of a job by its id; none if it is not there or its queue was removed.
-    pub fn seq(&mut self, id: &JobId) -> Result<Option<i64>, Fail> {
-        Ok(self.find(id)?.map(|row| row.seq))
-    }
 
     /// A job's life by its id; none if it is not there or its queue was removed.
     pub fn find(&mut self, id: &JobId) -> Result<Option<LifeRow>, Fail> {
@@ -555,7 +557,8 @@ impl<'c> Tx<'c> {
         }
         match next {
             Some(until) => self.statements.get(Sql::LeasePutOff)?.execute(params![fence, until])?,
-            None => self.statements.get(Sql::LeaseDelete)?.execute([fence])?,
+            // Kept for a while: the claim may be sent again (contract 3.5).
+            None => self.statements.get(Sql::LeasePutOff)?.execute(params![fence, i64::MAX])?,
         };
         Ok(expired)
     }

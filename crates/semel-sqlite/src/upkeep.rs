@@ -10,6 +10,7 @@ use semel_core::store::{UpkeepReport, UpkeepRequest};
 use semel_core::time::Millis;
 
 use crate::act;
+use crate::claim;
 use crate::fail::Fail;
 use crate::rows::{self, LifeRow};
 use crate::statements::Sql;
@@ -27,6 +28,7 @@ pub fn upkeep(tx: &mut Tx<'_>, request: &UpkeepRequest) -> Result<UpkeepReport, 
     sweep(tx, budget, &mut report)?;
     index_ledger(tx, budget, &mut report)?;
     age_ledger(tx, request.retention.ledger, budget, &mut report)?;
+    report.more |= claim::forget(tx, budget)?;
     let now = tx.now.as_millis();
     tx.statements.get(Sql::GuardPrune)?.execute(params![now, budget as i64])?;
     tx.statements.get(Sql::DocumentPrune)?.execute(params![now, budget as i64])?;

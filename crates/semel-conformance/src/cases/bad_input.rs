@@ -10,6 +10,7 @@ use semel_core::lifecycle::Settle;
 use semel_core::limits;
 use semel_core::step::{Resolution, StepPhase, StepState};
 use semel_core::store::{
+    ActOutcome,
     Act, Beat, ClaimRequest, Claimed, Expect, ExtendRequest, GuardRequest, JobFilter, KeyFilter,
     LedgerFilter, Page, PutDocument, Settlement, StepOutcome, StepRequest, Submitted, WriteOutcome,
 };
@@ -456,7 +457,8 @@ fn a_resolution_that_is_too_large_is_refused(world: &World) {
         step: name("charge"),
         resolution,
     };
-    refused(world.block(world.store().act(vec![act])));
+    let outcome = world.act(act);
+    assert!(matches!(outcome, ActOutcome::Invalid(_)), "{outcome:?}");
     assert_eq!(world.in_doubt(), ["charge"]);
 }
 

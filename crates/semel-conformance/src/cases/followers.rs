@@ -162,8 +162,13 @@ fn a_follower_takes_the_key_when_it_is_released_by_hand(world: &World) {
         world.let_go(&claimed.job.id),
         done(&claimed.job.id, State::Running)
     );
-    assert_eq!(world.complete(&claimed), WriteOutcome::Ok(State::Complete));
     assert_promoted(world, &follower);
+    assert_eq!(world.complete(&claimed), WriteOutcome::Ok(State::Complete));
+    assert_eq!(
+        world.holder(world.digest(&follower)),
+        Some(follower),
+        "both run, and the key stays"
+    );
 }
 
 fn a_follower_takes_the_key_when_the_queue_of_the_holder_is_removed(world: &World) {

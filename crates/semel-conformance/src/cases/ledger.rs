@@ -200,18 +200,21 @@ fn the_record_names_the_task_and_queue_that_were_asked_for(world: &World) {
 }
 
 fn a_follower_is_the_holder_of_what_it_took_in(world: &World) {
-    let claimed = world.start(latest(1));
-    let follower = world.answered(latest(2), Outcome::Deferred);
-    world.answered(latest(3), Outcome::Deferred);
-    let entries = all(world);
+    let latest = |input| with_input(Dedup::explicit("k").latest(), input);
+    let claimed = world.start(latest(r#"{"a":1,"b":1}"#));
+    let follower = world.answered(latest(r#"{"a":2,"b":1}"#), Outcome::Deferred);
+    world.answered(latest(r#"{"a":2,"b":2}"#), Outcome::Deferred);
+    let [newest, oldest] = &all(world)[..] else {
+        panic!("two records")
+    };
     assert_eq!(
-        entries.iter().map(|entry| &entry.holder).collect::<Vec<_>>(),
-        [&follower, &claimed.job.id]
+        (newest.outcome, oldest.outcome),
+        (Outcome::Deferred, Outcome::Deferred)
     );
-    assert!(
-        entries
-            .iter()
-            .all(|entry| entry.outcome == Outcome::Deferred && entry.differs == ["/n"])
+    assert_eq!((&newest.holder, &oldest.holder), (&follower, &claimed.job.id));
+    assert_eq!(
+        (&newest.differs[..], &oldest.differs[..]),
+        (&["/b".to_owned()][..], &["/a".to_owned()][..])
     );
     assert_eq!(world.key(world.digest(&claimed.job.id)).absorbed, 2);
 }
@@ -313,6 +316,12 @@ fn totals_stay_exact_when_a_busy_key_is_folded(world: &World) {
     assert_eq!(
         (all(world).len(), world.count(Counter::Duplicate)),
         (limits::LEDGER_PER_KEY + 1, 1_501)
+    );
+    world.duplicate(with(Dedup::explicit("k")));
+    assert_eq!(
+        world.key(world.digest(&id)).absorbed,
+        1_501,
+        "and go on from there"
     );
 }
 

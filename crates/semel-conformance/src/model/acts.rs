@@ -95,7 +95,7 @@ impl Run<'_> {
         self.probe().await
     }
 
-    /// Frees a key: by the right holder, by another one, or one that is free already.
+    /// Frees keys: by the right holder, by another one, or such as are free already.
     pub(super) async fn release(&mut self) -> Agreed {
         let filter = KeyFilter {
             also_free: self.rng.once_in(5),
@@ -107,17 +107,21 @@ impl Run<'_> {
             .await
             .map(|list| list.items)
             .unwrap_or_default();
-        let Some(row) = self.rng.maybe(&rows) else {
-            return Ok(());
-        };
-        let (mut digest, mut holder) = (row.key.digest, row.holder.id.clone());
-        if self.rng.once_in(8) {
-            holder = self.known.any_job(&mut self.rng).unwrap_or(holder);
+        let mut batch = Vec::new();
+        for _ in 0..self.rng.between(1, 4) {
+            let Some(row) = self.rng.maybe(&rows) else {
+                return Ok(());
+            };
+            let (mut digest, mut holder) = (row.key.digest, row.holder.id.clone());
+            if self.rng.once_in(8) {
+                holder = self.known.any_job(&mut self.rng).unwrap_or(holder);
+            }
+            if self.rng.once_in(40) {
+                digest = Digest::from_bytes([7; 32]);
+            }
+            batch.push(Act::Release { digest, holder });
         }
-        if self.rng.once_in(40) {
-            digest = Digest::from_bytes([7; 32]);
-        }
-        self.act_all(vec![Act::Release { digest, holder }]).await
+        self.act_all(batch).await
     }
 
     /// Decides about a step in doubt, or one that is not.

@@ -17,24 +17,26 @@ use super::work::plain_job;
 use crate::rng::Rng;
 
 impl Run<'_> {
-    /// Compares everything that can be read.
+    /// Compares everything that can be read; what takes a call per job, of a few jobs unless asked to look `close`.
     ///
     /// Draws nothing from the run's own generator and changes nothing that the generator of operations
     /// looks at, so that looking more often leaves the run the same.
-    pub(super) async fn dump(&mut self) -> Agreed {
+    pub(super) async fn dump(&mut self, close: bool) -> Agreed {
         self.report.dumps += 1;
         let mut rng = Rng::new(self.seed ^ self.report.transitions.rotate_left(32));
         self.settle_counters().await?;
-        let jobs = self.same_jobs().await?;
+        let mut jobs = self.same_jobs().await?;
         self.same_stats().await?;
         self.same_keys(&mut rng).await?;
         self.same_ledger(&mut rng).await?;
         self.same_settings().await?;
         self.same_steps(&jobs, &mut rng).await?;
         self.same_lists(&jobs, &mut rng).await?;
-        self.same_details(&jobs, &mut rng).await?;
+        rng.shuffle(&mut jobs);
+        jobs.truncate(if close { usize::MAX } else { SAMPLE });
+        self.same_details(&jobs).await?;
         self.read_documents().await?;
-        if rng.chance(30) {
+        if close || rng.chance(30) {
             self.same_history().await?;
             self.nothing_to_repair().await?;
         }
@@ -262,11 +264,10 @@ impl Run<'_> {
         Timestamp::from_millis(self.now().as_millis() - rng.between(0, 600_000))
     }
 
-    /// Attempts and log lines of a few jobs.
-    async fn same_details(&self, jobs: &[Job], rng: &mut Rng) -> Agreed {
+    /// Attempts and log lines.
+    async fn same_details(&self, jobs: &[Job]) -> Agreed {
         let fences = &self.known.fences;
-        for _ in 0..6.min(jobs.len()) {
-            let id = &rng.pick(jobs).id;
+        for Job { id, .. } in jobs {
             let Some(attempts) = self
                 .look("attempts", async |store, _| store.attempts(id).await)
                 .await?
@@ -278,7 +279,7 @@ impl Run<'_> {
                     .for_each(|one| one.end.fence = fences.rank(id, one.end.fence, side));
                 list
             });
-            same_list("attempts", &attempts)?;
+            same_list("attempts", &attempts).map_err(|what| format!("{what}\n  job: {id}"))?;
             let feed = log_feed(id);
             let lines = self
                 .look("feed", async |store, _| store.feed(&feed, Page::first(50)).await)
@@ -335,6 +336,9 @@ impl Run<'_> {
         Ok(())
     }
 }
+
+/// Jobs that are looked at one by one.
+const SAMPLE: usize = 6;
 
 fn any_limit(rng: &mut Rng) -> usize {
     *rng.pick(&[7, 50, 500])

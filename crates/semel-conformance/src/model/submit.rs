@@ -1,6 +1,6 @@
 //! Submissions: one by one, in batches, again with the same token, and explained.
 
-use semel_core::dedup::{KeyBy, OnDuplicate};
+use semel_core::dedup::{Dedup, KeyBy, KeySource, OnDuplicate};
 use semel_core::job::Outcome;
 use semel_core::store::{Explanation, Submitted};
 use semel_core::submission::{Policy, Submission};
@@ -110,7 +110,8 @@ impl Run<'_> {
             self.known.job(id);
             self.known.submissions.push(submission.clone());
         }
-        if let (Submitted::Job(admitted), Policy::Dedup(_)) = (answer, &submission.policy)
+        if let (Submitted::Job(admitted), Policy::Dedup(policy)) = (answer, &submission.policy)
+            && comes_again(policy)
             && let (Outcome::Accepted, Some(digest)) = (admitted.outcome, admitted.key)
         {
             self.known.recipes.insert(digest, submission.clone());
@@ -130,6 +131,12 @@ impl Run<'_> {
         };
         HolderState::of(&job, self.now()).map(|state| Cell::new(key.hold.kind, on_duplicate, state))
     }
+}
+
+/// Whether the same submission gives the same key at another time, with other headers.
+fn comes_again(policy: &Dedup) -> bool {
+    let fresh = policy.key == KeySource::Generated || policy.period.is_some();
+    !fresh && policy.headers.is_empty() && policy.meta.is_empty()
 }
 
 fn plain(answer: Submitted) -> Submitted {

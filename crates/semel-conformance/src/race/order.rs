@@ -188,6 +188,7 @@ impl Answer {
             ActOutcome::Held { holder } => Answer::new(item, verb, "held", Some(&holder.id)),
             ActOutcome::NotInDoubt => Answer::new(item, verb, "not_in_doubt", None),
             ActOutcome::Closed { .. } => Answer::new(item, verb, "closed", None),
+            ActOutcome::Invalid(_) => Answer::new(item, verb, "invalid", None),
         }
     }
 }

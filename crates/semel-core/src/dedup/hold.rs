@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Invalid;
 use crate::job::{Life, Phase};
+use crate::limits;
 use crate::time::{Millis, Timestamp};
 
 /// The four ways to keep a key.
@@ -130,6 +131,9 @@ impl Hold {
         let no = |part: &str, allowed: &str| Err(Invalid::new(format!("{part} with hold {word}"), allowed));
         if self.ttl.is_some_and(Millis::is_zero) || self.cool_down.is_some_and(Millis::is_zero) {
             return Err(Invalid::new("ttl or cool_down", "at least one millisecond"));
+        }
+        if self.ttl.max(self.cool_down).is_some_and(|length| length > limits::LONGEST) {
+            return Err(Invalid::new("ttl or cool_down", "at most ten years").hint("use hold forever"));
         }
         match self.kind {
             HoldKind::Window if self.ttl.is_none() => no("no ttl", "a ttl"),

@@ -1,30 +1,20 @@
 //! What people do to jobs and keys.
 
 use crate::counters::Counter;
-use crate::error::Invalid;
 use crate::ids::{Digest, JobId, Name, Token};
 use crate::job::{Outcome, Phase, Spec};
 use crate::lifecycle::{self, AttemptEnd, AttemptResult};
 use crate::memory::inner::{Inner, Moment};
 use crate::memory::record::{Arrival, Record};
-use crate::memory::settle::check_output;
 use crate::step::{self, Resolution};
-use crate::store::{Act, ActOutcome};
+use crate::store::{Act, ActOutcome, log_feed};
 use crate::time::Timestamp;
-
-/// Refuses what could not be stored.
-pub(super) fn check(act: &Act) -> Result<(), Invalid> {
-    match act {
-        Act::Resolve {
-            resolution: Resolution::Happened { output },
-            ..
-        } => check_output(output),
-        _ => Ok(()),
-    }
-}
 
 impl Inner {
     pub(super) fn act(&mut self, act: Act, moment: Moment) -> ActOutcome {
+        if let Err(invalid) = act.check() {
+            return ActOutcome::Invalid(invalid);
+        }
         match act {
             Act::Release { digest, holder } => self.release(digest, &holder, moment),
             Act::Resolve {
@@ -135,14 +125,14 @@ impl Inner {
         if let Some(target) = self.closed(&record.spec.queue, &record.spec.task) {
             return ActOutcome::Closed { target };
         }
-        let id = JobId::from(token);
-        if self.ids.contains_key(&id) {
-            return ActOutcome::Before { id };
-        }
         if let Some(holder) = self.other_holder(letter, moment.now) {
             return ActOutcome::Held {
                 holder: holder.holder_view(moment.now),
             };
+        }
+        let id = JobId::from(token);
+        if self.answered_before(token, moment.now).is_some() {
+            return ActOutcome::Invalid(Act::token_taken());
         }
         self.replay_as(letter, id, moment)
     }
@@ -182,6 +172,7 @@ impl Inner {
     pub(super) fn drop_content(&mut self, job: Arrival, moment: Moment) -> bool {
         if self.record(job).life.is_holder(moment.now) {
             self.amend(job, moment, Record::reduce_to_stub);
+            self.feeds.remove(&log_feed(&self.record(job).spec.id));
             return false;
         }
         self.remove(job, moment);
@@ -217,9 +208,7 @@ impl Inner {
         if !self.is_in_doubt(stored) {
             return ActOutcome::NotInDoubt;
         }
-        let Some(&job) = self.ids.get(&stored.job) else {
-            return ActOutcome::NotFound;
-        };
+        let began = self.ids.get(&stored.job).copied();
         let resolved = step::resolve(stored, resolution, moment.now);
         self.steps
             .entry(origin.clone())
@@ -229,9 +218,26 @@ impl Inner {
             .steps
             .get(origin)
             .is_some_and(|steps| steps.values().any(|it| self.is_in_doubt(it)));
-        if !doubts && let Some(life) = lifecycle::unpark(&self.record(job).life, moment.now) {
-            self.advance(job, life, moment);
+        let chain = self.chain(origin);
+        let parked = chain.iter().copied().find(|job| self.record(*job).life.phase == Phase::Parked);
+        if !doubts {
+            for job in &chain {
+                if let Some(life) = lifecycle::unpark(&self.record(*job).life, moment.now) {
+                    self.advance(*job, life, moment);
+                }
+            }
         }
-        self.done(job, moment.now)
+        match parked.or(began).or(chain.first().copied()) {
+            Some(job) => self.done(job, moment.now),
+            None => ActOutcome::NotFound,
+        }
+    }
+
+    /// The jobs of a chain, oldest first.
+    fn chain(&self, origin: &JobId) -> Vec<Arrival> {
+        let jobs = self.jobs.iter().filter(|(_, record)| record.spec.origin == *origin);
+        let mut jobs: Vec<Arrival> = jobs.map(|(job, _)| *job).collect();
+        jobs.sort_unstable();
+        jobs
     }
 }

@@ -16,6 +16,8 @@ use crate::time::{Millis, Timestamp};
 pub(super) struct Batch {
     fence: i64,
     jobs: Vec<Arrival>,
+    /// The claim may be sent again until then.
+    forget_at: Timestamp,
 }
 
 impl Inner {
@@ -34,7 +36,8 @@ impl Inner {
             self.advance(job, life, moment);
             self.amend(job, moment, |record| record.worker = Some(request.worker.clone()));
         }
-        let batch = Batch { fence, jobs };
+        let forget_at = until.max(moment.now.plus(limits::CLAIM_KEPT));
+        let batch = Batch { fence, jobs, forget_at };
         let claimed = self.claimed(&batch, moment.now);
         self.claims.insert(request.token, batch);
         claimed
@@ -78,18 +81,18 @@ impl Inner {
         life.is_some_and(|life| life.phase == Phase::Running && life.fence == fence)
     }
 
-    /// Forgets claims of which no job runs any more; says how many.
-    pub(super) fn forget_claims(&mut self, most: usize) -> usize {
-        let over = |batch: &Batch| !batch.jobs.iter().any(|job| self.runs_under(*job, batch.fence));
-        let tokens: Vec<_> = self
-            .claims
-            .iter()
-            .filter(|(_, batch)| over(batch))
-            .map(|(token, _)| *token)
-            .take(most)
-            .collect();
-        tokens.iter().for_each(|token| drop(self.claims.remove(token)));
-        tokens.len()
+    /// Forgets claims that nobody will send again; of those that still run, it asks again later. Says how many.
+    pub(super) fn forget_claims(&mut self, most: usize, now: Timestamp) -> usize {
+        let due = self.claims.iter().filter(|(_, batch)| batch.forget_at <= now).map(|(token, _)| *token);
+        let due: Vec<_> = due.take(most).collect();
+        for token in &due {
+            let runs = self.claims[token].jobs.iter().any(|job| self.runs_under(*job, self.claims[token].fence));
+            match self.claims.get_mut(token) {
+                Some(batch) if runs => batch.forget_at = now.plus(limits::CLAIM_KEPT),
+                _ => drop(self.claims.remove(token)),
+            }
+        }
+        due.len()
     }
 
     pub(super) fn extend(&mut self, beat: Beat, lease: Millis, moment: Moment) -> WriteOutcome {

@@ -16,7 +16,7 @@ use crate::view::Listing;
 const NAME_BYTES: usize = 512;
 
 /// The place of a document. Its version outlives the document, so that it only grows.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Shelf {
     version: i64,
     document: Option<Document>,
@@ -31,7 +31,7 @@ impl Shelf {
 }
 
 /// Entries under one name, oldest in front.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Feed {
     entries: VecDeque<FeedEntry>,
     last: i64,
@@ -106,15 +106,19 @@ impl Inner {
         now: Timestamp,
     ) -> Result<Listing<Document>, Invalid> {
         let query = format!("documents {kind:?} {prefix:?}");
-        let begin = page.position(&query)?.map_or(0, |position| {
-            usize::try_from(position.saturating_add(1)).unwrap_or(0)
-        });
-        let documents = self
+        let after = page.place(&query)?;
+        let mut documents = self
             .documents
-            .range((kind.clone(), prefix.to_owned())..)
+            .range((kind.clone(), after.unwrap_or(prefix).max(prefix).to_owned())..)
             .take_while(|((of, name), _)| of == kind && name.starts_with(prefix))
+            .filter(|((_, name), _)| Some(name.as_str()) != after)
             .filter_map(|(_, shelf)| shelf.live(now).cloned());
-        Ok(fill(page, &query, (0..).zip(documents).skip(begin)))
+        let items: Vec<Document> = documents.by_ref().take(page.limit).collect();
+        let last = items.last().filter(|_| documents.next().is_some());
+        Ok(Listing {
+            next_cursor: last.map(|document| Page::cursor(&query, &document.name)),
+            items,
+        })
     }
 
     pub(super) fn delete_document(

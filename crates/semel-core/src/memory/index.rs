@@ -61,7 +61,7 @@ impl Places {
 }
 
 /// All indexes over jobs but the one by id.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Indexes {
     pub(super) ready: Ready,
     /// Running jobs, the lease that runs out first in front: until, fence, arrival.

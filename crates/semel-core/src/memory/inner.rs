@@ -11,6 +11,7 @@ use crate::guard::GuardRecord;
 use crate::ids::{Digest, JobId, Name, Token};
 use crate::job::{Life, Phase};
 use crate::lifecycle;
+use crate::memory::EXPIRED_PER_CALL;
 use crate::memory::claim::Batch;
 use crate::memory::documents::{Feed, Shelf};
 use crate::memory::index::{Indexes, Places, Spot};
@@ -30,14 +31,14 @@ pub(super) struct Moment {
 }
 
 /// The counters of a lane. They outlive its jobs, and its queue.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     pub(super) raw: Counts,
     pub(super) baseline: Counts,
 }
 
 /// The state of a store.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Inner {
     pub(super) namespace: Name,
     pub(super) jobs: BTreeMap<Arrival, Box<Record>>,
@@ -93,6 +94,17 @@ impl Inner {
             last_generation: 0,
             pulse: Pulse::default(),
         }
+    }
+
+    /// Shows a reader the store as the next write will find it, with leases that have run out taken
+    /// back. The copy this takes is only made when there are such leases, which no write leaves behind.
+    pub(super) fn rehearse<T>(&self, moment: Moment, look: impl FnOnce(&Inner) -> T) -> T {
+        if self.index.leases.first().is_none_or(|(until, ..)| *until > moment.now) {
+            return look(self);
+        }
+        let mut rehearsal = self.clone();
+        rehearsal.expire(EXPIRED_PER_CALL, moment);
+        look(&rehearsal)
     }
 
     pub(super) fn find(&self, id: &JobId) -> Option<(Arrival, &Record)> {

@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 use crate::view::LedgerEntry;
 
 /// Absorbed submissions by number and by token, with exact totals per key.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     entries: BTreeMap<i64, Entry>,
     tokens: HashMap<Token, i64>,
@@ -26,14 +26,14 @@ pub(super) struct Ledger {
     last: i64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     view: LedgerEntry,
     token: Token,
 }
 
 /// What is left of a key.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Traces {
     jobs: usize,
     entries: BTreeSet<i64>,

@@ -7,7 +7,7 @@ use crate::memory::record::Lane;
 use crate::store::{Interest, Mark};
 
 /// The stream of changes: one number for all, and for each kind of interest the number it moved at last.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Pulse {
     mark: u64,
     /// Whether the call under way changed something.

@@ -26,7 +26,7 @@ impl Rank {
 }
 
 /// Waiting jobs: by lane once they are due, so that a paused lane costs a claim nothing; by time before.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Ready {
     due: HashMap<Lane, BTreeSet<Rank>>,
     scheduled: BTreeMap<(Timestamp, Arrival), (Lane, Rank)>,

@@ -19,7 +19,7 @@ pub(super) struct Lane {
 }
 
 /// Everything known about a job.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Record {
     pub(super) spec: Spec,
     pub(super) life: Life,
@@ -97,6 +97,7 @@ impl Record {
         self.spec.content.headers.clear();
         self.spec.content.meta = None;
         self.output = None;
+        self.progress = None;
         self.attempts = Vec::new();
         self.stub = true;
     }

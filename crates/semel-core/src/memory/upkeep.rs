@@ -14,7 +14,7 @@ impl Inner {
         let ledger = self.ledger.prune(before(moment.now, retention.ledger), budget);
         let keys_swept = self.ledger.sweep(budget);
         let others = [
-            self.forget_claims(budget),
+            self.forget_claims(budget, moment.now),
             self.prune_guards(budget, moment.now),
             self.prune_documents(budget, moment),
             self.prune_feeds(budget),

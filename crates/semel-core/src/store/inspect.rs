@@ -32,22 +32,30 @@ impl Page {
     ///
     /// `query` names the list and its filter, so a cursor of another query is told apart.
     pub fn position(&self, query: &str) -> Result<Option<i64>, Invalid> {
+        self.place(query)?.map(|position| position.parse().map_err(|_| wrong_cursor())).transpose()
+    }
+
+    /// As [`Page::position`], for a cursor that is a text.
+    pub fn place(&self, query: &str) -> Result<Option<&str>, Invalid> {
         if self.limit == 0 || self.limit > limits::PAGE {
             return Err(Invalid::new("limit", format!("1 to {}", limits::PAGE)).found(self.limit.to_string()));
         }
         let Some(cursor) = &self.cursor else { return Ok(None) };
-        let wrong = || Invalid::new("cursor", "the next_cursor of the page before, with the same filter");
-        let (position, tag) = cursor.split_once('.').ok_or_else(wrong)?;
+        let (tag, place) = cursor.split_once('.').ok_or_else(wrong_cursor)?;
         if tag != query_tag(query) {
-            return Err(wrong());
+            return Err(wrong_cursor());
         }
-        position.parse().map(Some).map_err(|_| wrong())
+        Ok(Some(place))
     }
 
     /// The cursor for a position in a query.
-    pub fn cursor(query: &str, position: i64) -> String {
-        format!("{position}.{}", query_tag(query))
+    pub fn cursor(query: &str, position: impl std::fmt::Display) -> String {
+        format!("{}.{position}", query_tag(query))
     }
+}
+
+fn wrong_cursor() -> Invalid {
+    Invalid::new("cursor", "the next_cursor of the page before, with the same filter")
 }
 
 fn query_tag(query: &str) -> String {

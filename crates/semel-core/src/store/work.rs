@@ -6,6 +6,7 @@ use crate::guard::{GuardAnswer, GuardCall};
 use crate::ids::{Digest, JobId, Name, Token};
 use crate::job::{Outcome, State, Would};
 use crate::lifecycle::{Refusal, Settle};
+use crate::limits;
 use crate::step::{Resolution, StepAnswer, StepPhase};
 use crate::time::{Millis, Timestamp};
 use crate::view::{HolderView, Job, KeyView};
@@ -282,6 +283,27 @@ pub enum ActOutcome {
         /// What is closed.
         target: Target,
     },
+    /// The act makes no sense.
+    Invalid(Invalid),
+}
+
+impl Act {
+    /// Refuses what makes no sense whatever is stored.
+    pub fn check(&self) -> Result<(), Invalid> {
+        match self {
+            Act::Resolve { resolution: Resolution::Happened { output }, .. }
+                if output.as_str().len() > limits::OUTPUT_BYTES =>
+            {
+                Err(Invalid::new("output of a step", format!("at most {} bytes", limits::OUTPUT_BYTES)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The refusal of a replay whose token another job has.
+    pub fn token_taken() -> Invalid {
+        Invalid::new("token", "one that no other job was made with")
+    }
 }
 
 /// What an operator can steer.

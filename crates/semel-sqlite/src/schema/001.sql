@@ -74,12 +74,14 @@ CREATE TABLE token (
   ref INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- One claimed batch. `until` is never later than the earliest lease in it that still runs.
+-- One claimed batch. `until` is never later than the earliest lease in it that still runs; without one it is the largest
+-- number there is. Kept until `forget_at`, so that a claim can be sent again.
 CREATE TABLE lease (
   fence INTEGER PRIMARY KEY,
-  ns INTEGER NOT NULL, until INTEGER NOT NULL, token BLOB NOT NULL UNIQUE, seqs BLOB NOT NULL
+  ns INTEGER NOT NULL, until INTEGER NOT NULL, token BLOB NOT NULL UNIQUE, seqs BLOB NOT NULL, forget_at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX lease_until ON lease (ns, until);
+CREATE INDEX lease_forget ON lease (ns, forget_at);
 
 CREATE TABLE worker (
   worker INTEGER PRIMARY KEY,

@@ -1,2 +1,0 @@
--- A new namespace. ?1 name.
-INSERT INTO namespace (name) VALUES (?1)
