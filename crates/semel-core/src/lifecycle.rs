@@ -18,7 +18,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::backoff::backoff;
-use crate::dedup::{HoldKind, Holding};
+use crate::dedup::{Hold, HoldKind, Holding};
 use crate::ids::JobId;
 use crate::job::{Life, Phase, State};
 use crate::json::Json;
@@ -272,15 +272,16 @@ pub fn cancel(life: &Life, now: Timestamp, micros: i64) -> Result<Life, State> {
 
 /// A new life for a failed or cancelled job: attempts and deliveries restart, fence goes on (contract 6.3).
 ///
-/// The caller has made sure that no other job holds the key; it is taken again here.
-pub fn retry(life: &Life, now: Timestamp, micros: i64, generation: i64) -> Result<Life, State> {
+/// The caller has made sure that no other job holds the key; it is taken again here. `keyed` says that the
+/// job has one: a follower that was cancelled never took it, and takes it now.
+pub fn retry(life: &Life, keyed: bool, now: Timestamp, micros: i64, generation: i64) -> Result<Life, State> {
     if !matches!(life.phase, Phase::Failed | Phase::Cancelled) {
         return Err(life.state(now));
     }
-    let holding = life.holding.as_ref().map(|holding| match holding.is_held(life, now) {
-        true => holding.clone(),
-        false => Holding::take(holding.hold, now, generation, holding.observed),
-    });
+    let holding = match &life.holding {
+        Some(holding) if holding.is_held(life, now) => Some(holding.clone()),
+        _ => taken_again(life, keyed, now, generation),
+    };
     Ok(Life {
         phase: Phase::Waiting,
         run_at: now,
@@ -296,8 +297,8 @@ pub fn retry(life: &Life, now: Timestamp, micros: i64, generation: i64) -> Resul
 }
 
 /// The life of the fresh job that replays a dead letter (contract 6.5).
-pub fn replay(letter: &Life, now: Timestamp, generation: i64) -> Life {
-    let holding = letter.holding.as_ref().map(|old| Holding::take(old.hold, now, generation, old.observed));
+pub fn replay(letter: &Life, keyed: bool, now: Timestamp, generation: i64) -> Life {
+    let holding = taken_again(letter, keyed, now, generation);
     Life {
         phase: Phase::Waiting,
         run_at: now,
@@ -312,6 +313,15 @@ pub fn replay(letter: &Life, now: Timestamp, generation: i64) -> Life {
         holding,
         ..letter.clone()
     }
+}
+
+/// Only a follower has a key it never took, and only a plain `until_finished` can follow.
+fn taken_again(life: &Life, keyed: bool, now: Timestamp, generation: i64) -> Option<Holding> {
+    let (hold, observed) = match &life.holding {
+        Some(old) => (old.hold, old.observed),
+        None => (Hold::until_finished(), false),
+    };
+    keyed.then(|| Holding::take(hold, now, generation, observed))
 }
 
 /// Lets go of a key by hand, or to another owner.

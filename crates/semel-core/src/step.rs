@@ -27,7 +27,7 @@ pub struct StepRecord {
     pub name: Name,
     /// Where it stands.
     pub state: StepState,
-    /// The job that began it last.
+    /// The job that is at it, or was last.
     pub job: JobId,
     /// Under this fence.
     pub fence: i64,
@@ -156,8 +156,12 @@ fn begin(stored: Option<&StepRecord>, speaker: &Speaker, name: &Name, token: Tok
         None => StepChange::Write(fresh(0), Verdict::Ok),
         Some(record) if record.state == StepState::Refused => StepChange::Write(fresh(record.generation), Verdict::Ok),
         // The same call again, after a lost reply: the effect has not been started yet.
-        Some(record) if record.token == token => StepChange::Keep(Verdict::Ok),
-        Some(_) => StepChange::Keep(Verdict::InDoubt),
+        Some(record) if record.token == token && record.fence == speaker.fence => StepChange::Keep(Verdict::Ok),
+        // Whoever asks is at it now: nobody else decides about it meanwhile. The call that began it stays known.
+        Some(record) => {
+            let taken_up = StepRecord { job: speaker.job.clone(), fence: speaker.fence, ..record.clone() };
+            StepChange::Write(taken_up, Verdict::InDoubt)
+        }
     }
 }
 

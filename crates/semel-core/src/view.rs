@@ -77,7 +77,7 @@ pub struct Job {
     pub headers: BTreeMap<String, String>,
     /// A JSON object for people and tools.
     pub meta: Option<Json>,
-    /// Only the stub is left: input, output, headers and metadata are gone (contract 2.4).
+    /// Only the stub is left: input, headers and metadata are gone (contract 2.4).
     pub stub: bool,
 }
 

@@ -79,7 +79,7 @@ fn retry(tx: &mut Tx<'_>, id: &JobId, row: LifeRow) -> Result<ActOutcome, Fail> 
         return Ok(ActOutcome::Replayed { by });
     }
     let (digest, group) = tx.key_of(row.seq)?;
-    if let Err(state) = lifecycle::retry(&row.life, tx.now, tx.micros, 0) {
+    if let Err(state) = lifecycle::retry(&row.life, digest.is_some(), tx.now, tx.micros, 0) {
         return Ok(ActOutcome::WrongState(state));
     }
     if is_stub(tx, row.seq)? {
@@ -89,8 +89,8 @@ fn retry(tx: &mut Tx<'_>, id: &JobId, row: LifeRow) -> Result<ActOutcome, Fail> 
         return Ok(held);
     }
     let keeps = row.life.is_holder(tx.now);
-    let generation = if keeps || row.life.holding.is_none() { 0 } else { tx.next_generation()? };
-    let Ok(life) = lifecycle::retry(&row.life, tx.now, tx.micros, generation) else {
+    let generation = if keeps || digest.is_none() { 0 } else { tx.next_generation()? };
+    let Ok(life) = lifecycle::retry(&row.life, digest.is_some(), tx.now, tx.micros, generation) else {
         return Ok(ActOutcome::WrongState(row.life.state(tx.now)));
     };
     if let (Some(digest), true) = (&digest, generation != 0) {
@@ -109,7 +109,7 @@ fn held_by_another(
     digest: Option<&Digest>,
     row: &LifeRow,
 ) -> Result<Option<ActOutcome>, Fail> {
-    let (Some(digest), Some(_)) = (digest, &row.life.holding) else { return Ok(None) };
+    let Some(digest) = digest else { return Ok(None) };
     match tx.holder(digest)? {
         Some(holder) if holder.seq != row.seq => {
             let holder = holder_view(tx, &holder)?;
@@ -163,7 +163,7 @@ fn replay(tx: &mut Tx<'_>, id: &JobId, row: LifeRow, token: &Token) -> Result<Ac
     copy_job(tx, row.seq, seq, &fresh, &origin, id)?;
     tx.put(&row, lifecycle::let_go(&row.life))?;
     tx.statements.get(Sql::ReplayInsert)?.execute(params![row.seq, fresh])?;
-    let mut life = lifecycle::replay(&row.life, tx.now, seq);
+    let mut life = lifecycle::replay(&row.life, digest.is_some(), tx.now, seq);
     if let Some(holding) = &mut life.holding {
         holding.taken_at = AT_ADMISSION;
         if let Some(digest) = &digest {
@@ -191,6 +191,7 @@ fn delete(tx: &mut Tx<'_>, id: &JobId, row: LifeRow) -> Result<ActOutcome, Fail>
     }
     if row.life.is_holder(tx.now) {
         strip(tx, &row)?;
+        tx.statements.get(Sql::OutputDelete)?.execute([row.seq])?;
     } else {
         if !is_stub(tx, row.seq)? {
             tx.uncount(&row);
@@ -201,7 +202,7 @@ fn delete(tx: &mut Tx<'_>, id: &JobId, row: LifeRow) -> Result<ActOutcome, Fail>
     Ok(ActOutcome::Done { id: id.clone(), state })
 }
 
-/// Leaves only a stub of a job: it still holds its key (contract 2.4). Whether there was more.
+/// Leaves only a stub of a job that still holds its key, and its output (contract 2.4). Whether there was more.
 pub fn strip(tx: &mut Tx<'_>, row: &LifeRow) -> Result<bool, Fail> {
     let free_at = row.life.holding.as_ref().and_then(|holding| holding.free_at(&row.life));
     let check_at = free_at.map_or(i64::MAX, |at| at.as_millis());
@@ -211,9 +212,8 @@ pub fn strip(tx: &mut Tx<'_>, row: &LifeRow) -> Result<bool, Fail> {
     }
     tx.uncount(row);
     tx.statements.get(Sql::JobStrip)?.execute([row.seq])?;
-    for sql in [Sql::OutputDelete, Sql::ProgressDelete] {
-        tx.statements.get(sql)?.execute([row.seq])?;
-    }
+    tx.statements.get(Sql::ProgressDelete)?.execute([row.seq])?;
+    tx.statements.get(Sql::AttemptStrip)?.execute(params![row.seq, row.last_error])?;
     let feed = log_feed(&tx.id_of(row.seq)?);
     tx.statements.get(Sql::FeedDelete)?.execute(params![tx.ns, feed])?;
     Ok(true)

@@ -34,7 +34,7 @@ const CHECKS: &[Check] = &[
     Check {
         invariant: "I11",
         what: "running jobs whose lease nobody watches",
-        find: "SELECT count(*) FROM life l WHERE l.phase = 1 AND NOT EXISTS (SELECT 1 FROM lease e WHERE e.fence = l.fence AND e.until < 9223372036854775807)",
+        find: "SELECT count(*) FROM life l JOIN lane a ON a.lane = l.lane WHERE a.removed = 0 AND l.phase = 1 AND NOT EXISTS (SELECT 1 FROM lease e WHERE e.fence = l.fence AND e.until < 9223372036854775807)",
         mend: &["UPDATE life SET phase = 0, until = NULL WHERE phase = 1 AND NOT EXISTS (SELECT 1 FROM lease e WHERE e.fence = life.fence AND e.until < 9223372036854775807)",
                "INSERT OR IGNORE INTO ready (lane, nprio, run_at, seq) SELECT lane, nprio, run_at, seq FROM life WHERE phase = 0"],
     },
@@ -81,7 +81,7 @@ const CHECKS: &[Check] = &[
     Check {
         invariant: "I13",
         what: "followers whose predecessor has ended or is gone",
-        find: "SELECT count(*) FROM follow f LEFT JOIN life l ON l.seq = f.holder WHERE l.seq IS NULL OR l.phase >= 4",
+        find: "SELECT count(*) FROM follow f LEFT JOIN life l ON l.seq = f.holder WHERE l.seq IS NULL OR l.phase IN (4, 5, 6)",
         mend: &[],
     },
 ];

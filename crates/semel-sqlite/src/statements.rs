@@ -74,6 +74,7 @@ statements! {
     AttemptInsert = "attempt_insert",
     AttemptError = "attempt_error",
     AttemptList = "attempt_list",
+    AttemptStrip = "attempt_strip",
     AttemptDelete = "attempt_delete",
     EndedLast = "ended_last",
     EndedInsert = "ended_insert",

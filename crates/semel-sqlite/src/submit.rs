@@ -493,5 +493,8 @@ pub fn explain(tx: &mut Tx<'_>, item: &Item) -> Result<Explanation, Fail> {
         holder = key.map(|key| (view, key));
     }
     let submitted = one(tx, &Ok(prepared.clone()))?;
+    if submitted.outcome() == Some(Outcome::Accepted) {
+        admissible_at = Some(tx.now);
+    }
     Ok(Explanation { submitted, key: prepared.key, holder, admissible_at })
 }

@@ -10,8 +10,7 @@ use semel_core::lifecycle::Settle;
 use semel_core::limits;
 use semel_core::step::{Resolution, StepPhase, StepState};
 use semel_core::store::{
-    ActOutcome,
-    Act, Beat, ClaimRequest, Claimed, Expect, ExtendRequest, GuardRequest, JobFilter, KeyFilter,
+    Act, ActOutcome, Beat, ClaimRequest, Claimed, Expect, ExtendRequest, GuardRequest, JobFilter, KeyFilter,
     LedgerFilter, Page, PutDocument, Settlement, StepOutcome, StepRequest, Submitted, WriteOutcome,
 };
 use semel_core::submission::{RunAt, Submission};

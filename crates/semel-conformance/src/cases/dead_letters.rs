@@ -87,7 +87,7 @@ fn a_job_whose_leases_ran_out_is_a_dead_letter(world: &World) {
     world.claim_one();
     world.pass(secs(30));
     world.upkeep();
-    assert_eq!(world.dead_letters(), [id.clone()]);
+    assert_eq!(world.dead_letters(), std::slice::from_ref(&id));
     let letter = world.job(&id);
     assert_eq!(
         (letter.state, letter.deliveries, letter.attempt),
@@ -376,7 +376,7 @@ fn a_replay_is_stopped_by_another_holder_and_the_letter_stays(world: &World) {
         (world.dead_letters(), world.job(&letter).replayed_as),
         (vec![letter.clone()], None)
     );
-    assert_eq!(world.claimed_ids(), [holder.clone()]);
+    assert_eq!(world.claimed_ids(), std::slice::from_ref(&holder));
     world.cancel(&holder);
     world.replayed(&letter);
 }

@@ -60,7 +60,7 @@ fn queues_and_tasks_may_be_called_anything(world: &World) {
             task: Some(name(text)),
             ..JobFilter::default()
         };
-        assert_eq!(world.ids(filter), [id.clone()], "{text}");
+        assert_eq!(world.ids(filter), std::slice::from_ref(&id), "{text}");
         let request = ClaimRequest {
             worker: name(text),
             queues: vec![name(text)],

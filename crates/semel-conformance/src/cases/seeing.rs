@@ -586,8 +586,8 @@ fn jobs_are_found_by_their_last_error(world: &World) {
             ..JobFilter::default()
         })
     };
-    assert_eq!(by("timeout"), [second.job.id.clone()]);
-    assert_eq!(by("of ink"), [first.job.id.clone()]);
+    assert_eq!(by("timeout"), std::slice::from_ref(&second.job.id));
+    assert_eq!(by("of ink"), std::slice::from_ref(&first.job.id));
     assert_eq!(by("o"), [second.job.id, first.job.id]);
 }
 

@@ -64,42 +64,16 @@ impl Run<'_> {
             else {
                 return Err("jobs_by_id is refused".to_owned());
             };
-            self.same_generations(&jobs)?;
+            let raw = jobs.clone();
             let fences = &self.known.fences;
             let plain = |job: Option<Job>, side| job.map(|job| plain_job(job, fences, side));
             let jobs =
                 jobs.map(|list, side| list.into_iter().map(|job| plain(job, side)).collect::<Vec<_>>());
             same_list("jobs_by_id", &jobs)?;
+            same_generations(&raw)?;
             found.extend(jobs.reference.into_iter().flatten());
         }
         Ok(found)
-    }
-
-    /// Which owner of a key came later.
-    fn same_generations(&self, jobs: &Both<Vec<Option<Job>>>) -> Agreed {
-        let order = |side: Side| {
-            let mut owners: BTreeMap<Digest, Vec<(i64, JobId)>> = BTreeMap::new();
-            for job in jobs.of(side).iter().flatten() {
-                if let Some(key) = &job.key {
-                    owners
-                        .entry(key.digest)
-                        .or_default()
-                        .push((key.generation, job.id.clone()));
-                }
-            }
-            owners.values_mut().for_each(|list| list.sort());
-            owners
-                .into_values()
-                .map(|list| list.into_iter().map(|(_, id)| id).collect())
-                .collect::<Vec<Vec<JobId>>>()
-        };
-        same_list(
-            "the order of owners",
-            &Both {
-                store: order(Side::Store),
-                reference: order(Side::Reference),
-            },
-        )
     }
 
     async fn same_stats(&self) -> Agreed {
@@ -335,6 +309,33 @@ impl Run<'_> {
         }
         Ok(())
     }
+}
+
+/// Which owner of a key came later.
+fn same_generations(jobs: &Both<Vec<Option<Job>>>) -> Agreed {
+    let order = |side: Side| {
+        let mut owners: BTreeMap<Digest, Vec<(i64, JobId)>> = BTreeMap::new();
+        for job in jobs.of(side).iter().flatten() {
+            if let Some(key) = &job.key {
+                owners
+                    .entry(key.digest)
+                    .or_default()
+                    .push((key.generation, job.id.clone()));
+            }
+        }
+        owners.values_mut().for_each(|list| list.sort());
+        owners
+            .into_values()
+            .map(|list| list.into_iter().map(|(_, id)| id).collect())
+            .collect::<Vec<Vec<JobId>>>()
+    };
+    same_list(
+        "the order of owners",
+        &Both {
+            store: order(Side::Store),
+            reference: order(Side::Reference),
+        },
+    )
 }
 
 /// Jobs that are looked at one by one.

@@ -32,6 +32,8 @@ pub(super) struct Known {
     pub(super) guard_tokens: Recent<Token, 6>,
     /// Replays that may come again.
     pub(super) replays: Recent<(JobId, Token), 10>,
+    /// A queue was removed since the last upkeep.
+    pub(super) to_sweep: bool,
     /// Versions of documents, per kind and name.
     pub(super) versions: BTreeMap<(Name, String), Vec<Both<i64>>>,
 }

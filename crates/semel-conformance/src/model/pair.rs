@@ -176,24 +176,42 @@ pub(super) fn same<T: PartialEq + Debug>(what: &str, both: &Both<T>) -> Agreed {
         return Ok(());
     }
     Err(format!(
-        "{what} differs\n  store:     {:?}\n  reference: {:?}",
-        both.store, both.reference
+        "{what} differs\n{}",
+        difference(&both.store, &both.reference)
     ))
 }
 
 /// Both lists have to be equal; says the first place where they are not.
 pub(super) fn same_list<T: PartialEq + Debug>(what: &str, both: &Both<Vec<T>>) -> Agreed {
-    let longest = both.store.len().max(both.reference.len());
-    for at in 0..longest {
-        let (store, reference) = (both.store.get(at), both.reference.get(at));
-        if store != reference {
-            let lengths = (both.store.len(), both.reference.len());
+    let Both { store, reference } = both;
+    for at in 0..store.len().max(reference.len()) {
+        if store.get(at) != reference.get(at) {
+            let difference = difference(&store.get(at), &reference.get(at));
+            let lengths = (store.len(), reference.len());
             return Err(format!(
-                "{what} differs at {at} (lengths {lengths:?})\n  store:     {store:?}\n  reference: {reference:?}"
+                "{what} differs at {at} (lengths {lengths:?})\n{difference}"
             ));
         }
     }
     Ok(())
+}
+
+/// Both as text, and where the texts part ways.
+fn difference(store: &impl Debug, reference: &impl Debug) -> String {
+    let (store, reference) = (format!("{store:?}"), format!("{reference:?}"));
+    let equal = store
+        .chars()
+        .zip(reference.chars())
+        .take_while(|(ours, theirs)| ours == theirs)
+        .count();
+    let tail = |text: &str| {
+        text.chars()
+            .skip(equal.saturating_sub(60))
+            .take(200)
+            .collect::<String>()
+    };
+    let (ours, theirs) = (tail(&store), tail(&reference));
+    format!("  store:     {store}\n  reference: {reference}\n  from here: …{ours}\n  and here:  …{theirs}")
 }
 
 /// The reason for a refusal is for people: stores may word it differently.

@@ -73,6 +73,7 @@ impl Run<'_> {
 
     pub(super) async fn remove_queue(&mut self) -> Agreed {
         let queue = self.rng.pick(&self.words.queues).clone();
+        self.known.to_sweep = true;
         let answers = self
             .ask(("remove_queue", 1), queue.clone(), async |store, _| {
                 store.remove_queue(&queue).await
@@ -116,7 +117,17 @@ impl Run<'_> {
                 Ok(sum)
             })
             .await?;
-        answers.map_or(Ok(()), |answers| same("upkeep", &answers))
+        let to_sweep = std::mem::take(&mut self.known.to_sweep);
+        let Some(mut answers) = answers else { return Ok(()) };
+        if to_sweep {
+            // Jobs of a removed queue are gone at once for every reader; who sweeps them, and when, is open.
+            answers = answers.map(|report, _| UpkeepReport {
+                pruned: 0,
+                stubbed: 0,
+                ..report
+            });
+        }
+        same("upkeep", &answers)
     }
 
     /// A moment, or the length of a lease.

@@ -201,15 +201,16 @@ impl Holding {
         match self.hold.kind {
             HoldKind::UntilFinished if ended => life.finished_at.zip(self.hold.cool_down).map(|(at, more)| at.plus(more)),
             HoldKind::Window if ended => self.expires_at,
-            HoldKind::UntilStarted | HoldKind::UntilFinished if life.until.is_none() => self.expires_at,
+            HoldKind::UntilStarted | HoldKind::UntilFinished if life.phase == Phase::Waiting => self.expires_at,
             _ => None,
         }
     }
 
-    /// A ttl passes only while the job waits: never under a lease that began before it.
+    /// A ttl passes only while the job waits for its turn: never under a lease that began before it,
+    /// and not while it waits for an operator (contract 5.2).
     fn lapsed(&self, life: &Life, now: Timestamp) -> bool {
         let Some(expires_at) = self.expires_at else { return false };
-        now >= expires_at && !life.is_leased_since_before(expires_at, now)
+        now >= expires_at && life.phase != Phase::Parked && !life.is_leased_since_before(expires_at, now)
     }
 
     fn cools_down(&self, life: &Life, now: Timestamp) -> bool {

@@ -80,7 +80,13 @@ impl Inner {
             return ActOutcome::Replayed { by };
         }
         let generation = self.next_generation(moment);
-        let life = match lifecycle::retry(&record.life, moment.now, moment.micros, generation) {
+        let life = match lifecycle::retry(
+            &record.life,
+            record.spec.key.is_some(),
+            moment.now,
+            moment.micros,
+            generation,
+        ) {
             Ok(life) => life,
             Err(state) => return ActOutcome::WrongState(state),
         };
@@ -141,7 +147,12 @@ impl Inner {
     fn replay_as(&mut self, letter: Arrival, id: JobId, moment: Moment) -> ActOutcome {
         let record = self.record(letter);
         let lane = record.lane();
-        let life = lifecycle::replay(&record.life, moment.now, self.next_generation(moment));
+        let life = lifecycle::replay(
+            &record.life,
+            record.spec.key.is_some(),
+            moment.now,
+            self.next_generation(moment),
+        );
         let spec = Spec {
             id: id.clone(),
             enqueued_at: moment.now,
@@ -164,14 +175,15 @@ impl Inner {
             return ActOutcome::WrongState(record.state(moment.now));
         }
         let done = self.done(job, moment.now);
-        self.drop_content(job, moment);
+        self.drop_content(job, false, moment);
         done
     }
 
-    /// Removes a job that has ended; while it holds a key, a stub stays. Says whether it is gone.
-    pub(super) fn drop_content(&mut self, job: Arrival, moment: Moment) -> bool {
+    /// Removes a job that has ended; while it holds a key, a stub stays, with its output if that is wanted.
+    /// Says whether it is gone.
+    pub(super) fn drop_content(&mut self, job: Arrival, keep_output: bool, moment: Moment) -> bool {
         if self.record(job).life.is_holder(moment.now) {
-            self.amend(job, moment, Record::reduce_to_stub);
+            self.amend(job, moment, |record| record.reduce_to_stub(keep_output));
             self.feeds.remove(&log_feed(&self.record(job).spec.id));
             return false;
         }
@@ -219,7 +231,10 @@ impl Inner {
             .get(origin)
             .is_some_and(|steps| steps.values().any(|it| self.is_in_doubt(it)));
         let chain = self.chain(origin);
-        let parked = chain.iter().copied().find(|job| self.record(*job).life.phase == Phase::Parked);
+        let parked = chain
+            .iter()
+            .copied()
+            .find(|job| self.record(*job).life.phase == Phase::Parked);
         if !doubts {
             for job in &chain {
                 if let Some(life) = lifecycle::unpark(&self.record(*job).life, moment.now) {
@@ -235,7 +250,10 @@ impl Inner {
 
     /// The jobs of a chain, oldest first.
     fn chain(&self, origin: &JobId) -> Vec<Arrival> {
-        let jobs = self.jobs.iter().filter(|(_, record)| record.spec.origin == *origin);
+        let jobs = self
+            .jobs
+            .iter()
+            .filter(|(_, record)| record.spec.origin == *origin);
         let mut jobs: Vec<Arrival> = jobs.map(|(job, _)| *job).collect();
         jobs.sort_unstable();
         jobs

@@ -37,7 +37,11 @@ impl Inner {
             self.amend(job, moment, |record| record.worker = Some(request.worker.clone()));
         }
         let forget_at = until.max(moment.now.plus(limits::CLAIM_KEPT));
-        let batch = Batch { fence, jobs, forget_at };
+        let batch = Batch {
+            fence,
+            jobs,
+            forget_at,
+        };
         let claimed = self.claimed(&batch, moment.now);
         self.claims.insert(request.token, batch);
         claimed
@@ -83,10 +87,17 @@ impl Inner {
 
     /// Forgets claims that nobody will send again; of those that still run, it asks again later. Says how many.
     pub(super) fn forget_claims(&mut self, most: usize, now: Timestamp) -> usize {
-        let due = self.claims.iter().filter(|(_, batch)| batch.forget_at <= now).map(|(token, _)| *token);
+        let due = self
+            .claims
+            .iter()
+            .filter(|(_, batch)| batch.forget_at <= now)
+            .map(|(token, _)| *token);
         let due: Vec<_> = due.take(most).collect();
         for token in &due {
-            let runs = self.claims[token].jobs.iter().any(|job| self.runs_under(*job, self.claims[token].fence));
+            let runs = self.claims[token]
+                .jobs
+                .iter()
+                .any(|job| self.runs_under(*job, self.claims[token].fence));
             match self.claims.get_mut(token) {
                 Some(batch) if runs => batch.forget_at = now.plus(limits::CLAIM_KEPT),
                 _ => drop(self.claims.remove(token)),

@@ -99,7 +99,12 @@ impl Inner {
     /// Shows a reader the store as the next write will find it, with leases that have run out taken
     /// back. The copy this takes is only made when there are such leases, which no write leaves behind.
     pub(super) fn rehearse<T>(&self, moment: Moment, look: impl FnOnce(&Inner) -> T) -> T {
-        if self.index.leases.first().is_none_or(|(until, ..)| *until > moment.now) {
+        if self
+            .index
+            .leases
+            .first()
+            .is_none_or(|(until, ..)| *until > moment.now)
+        {
             return look(self);
         }
         let mut rehearsal = self.clone();

@@ -92,11 +92,11 @@ impl Record {
     }
 
     /// Gives up everything but what its key needs (contract 2.4).
-    pub(super) fn reduce_to_stub(&mut self) {
+    pub(super) fn reduce_to_stub(&mut self, keep_output: bool) {
         self.spec.content.input = Json::null();
         self.spec.content.headers.clear();
         self.spec.content.meta = None;
-        self.output = None;
+        self.output = self.output.take().filter(|_| keep_output);
         self.progress = None;
         self.attempts = Vec::new();
         self.stub = true;

@@ -37,7 +37,7 @@ impl Inner {
     fn prune_jobs(&mut self, retention: &Retention, most: usize, moment: Moment) -> (usize, usize) {
         let (mut pruned, mut stubbed) = (0, 0);
         for job in self.outlived(retention, most, moment.now) {
-            match self.drop_content(job, moment) {
+            match self.drop_content(job, true, moment) {
                 true => pruned += 1,
                 false => stubbed += 1,
             }
