@@ -178,10 +178,8 @@ pub fn extend(life: &Life, fence: i64, until: Timestamp, now: Timestamp) -> Resu
 
 /// An attempt has ended.
 pub fn settle(life: &Life, id: &JobId, fence: i64, result: &Settle, now: Timestamp) -> Result<Settled, Refusal> {
-    if fence > 0 && fence == life.fence {
-        if let Some(state) = life.settled {
-            return Ok(Settled::Before(state));
-        }
+    if let (true, Some(state)) = (fence > 0 && fence == life.fence, life.settled) {
+        return Ok(Settled::Before(state));
     }
     may_write(life, fence)?;
     let mut next = noted(life, now);

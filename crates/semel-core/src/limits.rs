@@ -79,7 +79,7 @@ pub fn check_lease(lease: Millis) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// 1 to 1,000 items.
+/// At most 1,000 items; none is fine.
 pub fn check_batch(what: &str, items: usize) -> Result<(), Invalid> {
     if items > BATCH {
         return Err(Invalid::new(what, format!("at most {BATCH} items in one call")).found(items.to_string()));

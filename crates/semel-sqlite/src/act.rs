@@ -130,7 +130,8 @@ fn replay_of(tx: &mut Tx<'_>, seq: i64) -> Result<Option<JobId>, Fail> {
     Ok(tx.statements.get(Sql::ReplayFind)?.query_row([seq], |row| rows::id(row, 0)).optional()?)
 }
 
-fn is_stub(tx: &mut Tx<'_>, seq: i64) -> Result<bool, Fail> {
+/// Whether only a stub is left of a job: its input is gone.
+pub fn is_stub(tx: &mut Tx<'_>, seq: i64) -> Result<bool, Fail> {
     let input: Option<String> = tx.statements.get(Sql::JobInput)?.query_row([seq], |row| row.get(0))?;
     Ok(input.is_none())
 }

@@ -267,10 +267,9 @@ fn known(tx: &mut Tx<'_>, token: &[u8]) -> Result<Option<Submitted>, Fail> {
 
 fn born_before(tx: &mut Tx<'_>, seq: i64) -> Result<Option<Submitted>, Fail> {
     let Some(row) = tx.life(seq)? else { return Ok(None) };
-    let (queue, task) = tx.names(row.lane)?;
+    let (_, task) = tx.names(row.lane)?;
     let whole = inspect::whole_job(&mut tx.statements, seq)?;
     let whole = whole.ok_or_else(|| Fail::Store(semel_core::error::StoreError::corrupt("a life without its job")))?;
-    drop(queue);
     Ok(Some(Submitted::Job(Box::new(Admitted {
         outcome: if whole.born_deferred { Outcome::Deferred } else { Outcome::Accepted },
         job: HolderView { id: whole.id, task, state: row.life.state(tx.now), enqueued_at: whole.enqueued_at },

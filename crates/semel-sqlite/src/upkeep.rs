@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use rusqlite::{Row, params};
 
 use semel_core::ids::Digest;
+use semel_core::job::Phase;
 use semel_core::limits;
 use semel_core::store::{UpkeepReport, UpkeepRequest};
 use semel_core::time::Millis;
@@ -55,7 +56,7 @@ fn prune(
         let seqs = rows::unpack(&seqs);
         let now_done = seqs.len().min(left);
         for seq in &seqs[..now_done] {
-            prune_one(tx, *seq, over, report)?;
+            prune_one(tx, *seq, kind, over, report)?;
         }
         left -= now_done;
         if now_done == seqs.len() {
@@ -69,26 +70,22 @@ fn prune(
     Ok(())
 }
 
-fn prune_one(tx: &mut Tx<'_>, seq: i64, over: i64, report: &mut UpkeepReport) -> Result<(), Fail> {
+fn prune_one(tx: &mut Tx<'_>, seq: i64, kind: i64, over: i64, report: &mut UpkeepReport) -> Result<(), Fail> {
     let Some(row) = tx.life(seq)? else { return Ok(()) };
-    // A job that was retried has ended again, or will: a later row says so.
-    let done = row.life.phase.is_terminal() && row.life.finished_at.is_some_and(|at| at.as_millis() <= over);
-    if !done {
+    // A job that was retried has ended again, perhaps in another way, or will: a later row says so.
+    let of_this_kind = row.life.phase.is_terminal() && i64::from(row.life.phase != Phase::Complete) == kind;
+    if !of_this_kind || row.life.finished_at.is_none_or(|at| at.as_millis() > over) {
         return Ok(());
     }
     if row.life.is_holder(tx.now) {
         report.stubbed += u64::from(act::strip(tx, &row)?);
         return Ok(());
     }
-    if !is_stub(tx, seq)? {
+    if !act::is_stub(tx, seq)? {
         tx.uncount(&row);
     }
     report.pruned += 1;
     tx.erase(&row)
-}
-
-fn is_stub(tx: &mut Tx<'_>, seq: i64) -> Result<bool, Fail> {
-    Ok(tx.statements.get(Sql::StubFind)?.exists([seq])?)
 }
 
 /// Stubs whose key is free again.
@@ -103,7 +100,7 @@ fn stubs(tx: &mut Tx<'_>, request: &UpkeepRequest, budget: usize, report: &mut U
             continue;
         };
         let retention = match row.life.phase {
-            semel_core::job::Phase::Complete => request.retention.complete,
+            Phase::Complete => request.retention.complete,
             _ => request.retention.failed,
         };
         let until = row.life.finished_at.map_or(tx.now, |at| at.plus(retention));
@@ -130,7 +127,7 @@ fn sweep(tx: &mut Tx<'_>, budget: usize, report: &mut UpkeepReport) -> Result<()
         report.more |= seqs.len() == budget;
         for seq in seqs {
             let row = tx.statements.get(Sql::LifeFind)?.query_row([seq], LifeRow::read)?;
-            if !is_stub(tx, seq)? {
+            if !act::is_stub(tx, seq)? {
                 tx.uncount(&row);
             }
             tx.erase(&row)?;

@@ -1,0 +1,194 @@
+//! What to measure, where, and how long.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+/// What `--help` says.
+pub(crate) const HELP: &str = "\
+semel-bench: the embedded store beside the raw SQLite ceiling of the same run
+
+  --dir PATH       make the files here; it has to be on the disk that matters (default /var/tmp)
+  --waiting N[,N]  also measure the lifecycle with N jobs waiting behind (default 1000000)
+  --full           with 1,000,000 and 5,000,000 waiting; takes some minutes more
+  --quick          a few seconds with small counts: shows that it runs, not how fast
+  --only G[,G]     some of: singles, callers, bulk, duplicates, process, lifecycle, sizes, syncs
+  --seed N         another load (default 1)
+  --json           one JSON object per line instead of the table
+";
+
+/// Measurements that belong together and take turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// One submission at a time.
+    Singles,
+    /// 64 callers at once.
+    Callers,
+    /// Many submissions in one call.
+    Bulk,
+    /// Submissions whose key is held.
+    Duplicates,
+    /// Claims and settlements.
+    Process,
+    /// Whole lives.
+    Lifecycle,
+    /// Bytes on disk.
+    Sizes,
+    /// Fsyncs.
+    Syncs,
+}
+
+impl Group {
+    /// Every group, in the order of measuring.
+    pub const ALL: [Group; 8] = [
+        Group::Singles,
+        Group::Callers,
+        Group::Bulk,
+        Group::Duplicates,
+        Group::Process,
+        Group::Lifecycle,
+        Group::Sizes,
+        Group::Syncs,
+    ];
+
+    /// The word for this group.
+    pub fn word(self) -> &'static str {
+        match self {
+            Group::Singles => "singles",
+            Group::Callers => "callers",
+            Group::Bulk => "bulk",
+            Group::Duplicates => "duplicates",
+            Group::Process => "process",
+            Group::Lifecycle => "lifecycle",
+            Group::Sizes => "sizes",
+            Group::Syncs => "syncs",
+        }
+    }
+
+    fn parse(word: &str) -> Result<Self> {
+        let found = Group::ALL.into_iter().find(|group| group.word() == word);
+        found.with_context(|| format!("there is no group {word:?}; hint: see --help"))
+    }
+}
+
+/// What to measure, where, and how long.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where the temporary directory is made.
+    pub dir: PathBuf,
+    /// What is measured.
+    pub groups: Vec<Group>,
+    /// Jobs waiting behind a lifecycle; none is always measured too.
+    pub waiting: Vec<usize>,
+    /// Slices of each measurement, after a first that is not counted.
+    pub rounds: usize,
+    /// How long a slice is to take.
+    pub slice: Duration,
+    /// Keys that are held while duplicates come in.
+    pub held: usize,
+    /// Jobs in the files whose size is compared.
+    pub sized: usize,
+    /// Decides tokens and inputs.
+    pub seed: u64,
+    /// Print JSON lines.
+    pub json: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            dir: default_dir(),
+            groups: Group::ALL.to_vec(),
+            waiting: vec![1_000_000],
+            rounds: 5,
+            slice: Duration::from_secs(1),
+            held: 100_000,
+            sized: 200_000,
+            seed: 1,
+            json: false,
+        }
+    }
+}
+
+/// `/tmp` is often held in memory, `/var/tmp` is not.
+fn default_dir() -> PathBuf {
+    let kept = Path::new("/var/tmp");
+    if kept.is_dir() { kept.to_owned() } else { std::env::temp_dir() }
+}
+
+impl Settings {
+    /// Small counts: shows that everything runs, not how fast.
+    pub fn quick() -> Self {
+        Settings {
+            waiting: vec![3_000],
+            rounds: 1,
+            slice: Duration::from_millis(20),
+            held: 2_000,
+            sized: 5_000,
+            ..Settings::default()
+        }
+    }
+
+    /// Reads arguments; `None` if help was asked for.
+    pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Option<Self>> {
+        let args: Vec<String> = args.into_iter().collect();
+        let is_quick = args.iter().any(|arg| arg == "--quick");
+        let mut settings = if is_quick { Settings::quick() } else { Settings::default() };
+        let mut args = args.into_iter();
+        while let Some(arg) = args.next() {
+            let mut value = || args.next().with_context(|| format!("{arg} needs a value; hint: see --help"));
+            match arg.as_str() {
+                "--help" | "-h" => return Ok(None),
+                "--quick" => {}
+                "--full" => settings.waiting = vec![1_000_000, 5_000_000],
+                "--json" => settings.json = true,
+                "--dir" => settings.dir = value()?.into(),
+                "--seed" => settings.seed = number(&value()?)?,
+                "--waiting" => settings.waiting = list(&value()?, number)?,
+                "--only" => settings.groups = list(&value()?, Group::parse)?,
+                _ => bail!("unknown argument {arg:?}; hint: see --help"),
+            }
+        }
+        settings.waiting.retain(|waiting| *waiting > 0);
+        settings.waiting.sort_unstable();
+        settings.waiting.dedup();
+        Ok(Some(settings))
+    }
+}
+
+fn list<T>(text: &str, read: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
+    text.split(',').map(read).collect()
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> Result<T> {
+    let plain = text.replace('_', "");
+    plain.parse().ok().with_context(|| format!("{text:?} has to be a whole number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Option<Settings>> {
+        Settings::parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn arguments_say_what_is_measured() {
+        let settings = parse("--only bulk,sizes --json --waiting 0,2_000,1000").unwrap().unwrap();
+        assert_eq!(settings.groups, [Group::Bulk, Group::Sizes]);
+        assert_eq!(settings.waiting, [1_000, 2_000]);
+        assert!(settings.json);
+        assert_eq!(parse("--full").unwrap().unwrap().waiting, [1_000_000, 5_000_000]);
+        assert!(parse("--help").unwrap().is_none());
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        assert!(parse("--fast").is_err());
+        assert!(parse("--only speed").is_err());
+        assert!(parse("--seed").is_err());
+        assert!(parse("--seed many").is_err());
+    }
+}
