@@ -114,7 +114,11 @@ impl Default for Settings {
 /// `/tmp` is often held in memory, `/var/tmp` is not.
 fn default_dir() -> PathBuf {
     let kept = Path::new("/var/tmp");
-    if kept.is_dir() { kept.to_owned() } else { std::env::temp_dir() }
+    if kept.is_dir() {
+        kept.to_owned()
+    } else {
+        std::env::temp_dir()
+    }
 }
 
 impl Settings {
@@ -134,10 +138,17 @@ impl Settings {
     pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Option<Self>> {
         let args: Vec<String> = args.into_iter().collect();
         let is_quick = args.iter().any(|arg| arg == "--quick");
-        let mut settings = if is_quick { Settings::quick() } else { Settings::default() };
+        let mut settings = if is_quick {
+            Settings::quick()
+        } else {
+            Settings::default()
+        };
         let mut args = args.into_iter();
         while let Some(arg) = args.next() {
-            let mut value = || args.next().with_context(|| format!("{arg} needs a value; hint: see --help"));
+            let mut value = || {
+                args.next()
+                    .with_context(|| format!("{arg} needs a value; hint: see --help"))
+            };
             match arg.as_str() {
                 "--help" | "-h" => return Ok(None),
                 "--quick" => {}
@@ -163,7 +174,10 @@ fn list<T>(text: &str, read: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
 
 fn number<T: std::str::FromStr>(text: &str) -> Result<T> {
     let plain = text.replace('_', "");
-    plain.parse().ok().with_context(|| format!("{text:?} has to be a whole number"))
+    plain
+        .parse()
+        .ok()
+        .with_context(|| format!("{text:?} has to be a whole number"))
 }
 
 #[cfg(test)]
@@ -176,7 +190,9 @@ mod tests {
 
     #[test]
     fn arguments_say_what_is_measured() {
-        let settings = parse("--only bulk,sizes --json --waiting 0,2_000,1000").unwrap().unwrap();
+        let settings = parse("--only bulk,sizes --json --waiting 0,2_000,1000")
+            .unwrap()
+            .unwrap();
         assert_eq!(settings.groups, [Group::Bulk, Group::Sizes]);
         assert_eq!(settings.waiting, [1_000, 2_000]);
         assert!(settings.json);

@@ -162,7 +162,7 @@ fn replay(tx: &mut Tx<'_>, id: &JobId, row: LifeRow, token: &Token) -> Result<Ac
     tx.next_seq();
     let origin = effects::origin_of(tx, row.seq)?;
     copy_job(tx, row.seq, seq, &fresh, &origin, id)?;
-    tx.put(&row, lifecycle::let_go(&row.life))?;
+    tx.let_go(&row)?;
     tx.statements.get(Sql::ReplayInsert)?.execute(params![row.seq, fresh])?;
     let mut life = lifecycle::replay(&row.life, digest.is_some(), tx.now, seq);
     if let Some(holding) = &mut life.holding {
@@ -226,12 +226,8 @@ fn release(tx: &mut Tx<'_>, digest: &Digest, holder: &JobId) -> Result<ActOutcom
     if view.id != *holder {
         return Ok(ActOutcome::Held { holder: view });
     }
-    let after = tx.put(&row, lifecycle::let_go(&row.life))?;
+    let after = tx.let_go(&row)?;
     tx.free(&after)?;
-    if tx.statements.get(Sql::StubFind)?.exists([row.seq])? {
-        let now = tx.now.as_millis();
-        tx.statements.get(Sql::StubPut)?.execute(params![row.seq, tx.ns, now])?;
-    }
     Ok(ActOutcome::Done { id: view.id, state: view.state })
 }
 

@@ -356,3 +356,8 @@ impl Control for SqliteStore {
         self.readers.run("examining", |connection| doctor::examine(connection, false)).await
     }
 }
+
+/// The README's code is run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

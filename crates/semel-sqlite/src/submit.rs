@@ -9,7 +9,6 @@ use semel_core::dedup::Key;
 use semel_core::ids::{Digest, JobId, Name};
 use semel_core::job::{Life, Outcome, Would};
 use semel_core::json::Json;
-use semel_core::lifecycle;
 use semel_core::limits;
 use semel_core::store::{Admitted, Explanation, Submitted};
 use semel_core::submission::{Policy, Prepared};
@@ -124,8 +123,7 @@ fn accept(
     }
     tx.next_seq();
     if let Some(row) = taken_from {
-        let freed = lifecycle::let_go(&row.life);
-        tx.put(&row, freed)?;
+        tx.let_go(&row)?;
     }
     let key = prepared.key.as_ref().filter(|_| life.holding.is_some());
     let collides_with = match key.and_then(|key| key.group.as_ref().map(|group| (key, group))) {

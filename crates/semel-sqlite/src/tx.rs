@@ -427,6 +427,16 @@ impl<'c> Tx<'c> {
         self.free(row)
     }
 
+    /// A job lets go of its key for good; if only a stub of it was kept for the key, that can go too.
+    pub fn let_go(&mut self, row: &LifeRow) -> Result<LifeRow, Fail> {
+        let after = self.put(row, lifecycle::let_go(&row.life))?;
+        if after.life.phase.is_terminal() && self.statements.get(Sql::StubFind)?.exists([row.seq])? {
+            let now = self.now.as_millis();
+            self.statements.get(Sql::StubPut)?.execute(params![row.seq, self.ns, now])?;
+        }
+        Ok(after)
+    }
+
     /// A job lets go of its key: the one that follows takes it and waits its turn (contract 2.5).
     pub fn free(&mut self, row: &LifeRow) -> Result<(), Fail> {
         let followed = row.life.holding.as_ref().is_some_and(|holding| holding.hold.is_plain_until_finished());

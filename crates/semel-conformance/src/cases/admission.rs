@@ -3,14 +3,14 @@
 use semel_core::counters::Counter;
 use semel_core::dedup::{Dedup, Hold, OnDuplicate};
 use semel_core::job::{Outcome, State};
-use semel_core::store::{ActOutcome, ClaimRequest, Submitted, WriteOutcome};
+use semel_core::store::{ActOutcome, ClaimRequest, SettingChange, Submitted, WriteOutcome};
 use semel_core::submission::{RunAt, Submission};
 use semel_core::time::Millis;
 
 use super::list::cases;
 use crate::kit::{
-    World, claim_request, done, ends, held_by, into_queue, keyed, latest, name, numbered, plain, refused,
-    secs, task, with, with_input,
+    World, claim_request, done, ends, held_by, into_queue, keyed, latest, name, numbered, of, plain, queue,
+    refused, secs, task, with, with_input,
 };
 
 cases![
@@ -30,6 +30,7 @@ cases![
     "2.11" => duplicates_inside_a_batch_meet_each_other,
     "2.11" => an_invalid_item_has_its_own_error_and_stops_nothing,
     "2.11" => a_batch_answers_as_if_submitted_one_after_another,
+    "2.11" => a_batch_meets_unique_queues_and_closed_intakes_as_single_calls_do,
     "2.11" => a_replacement_inside_a_batch_reaches_the_job_before_it,
     "2.11" => a_batch_has_at_most_a_thousand_items,
     "2.11" => an_empty_batch_has_no_answers,
@@ -281,6 +282,27 @@ fn a_batch_answers_as_if_submitted_one_after_another(world: &World) {
     assert_eq!(told(&batched), told(&singly));
     let stats = world.block(other.stats()).expect("the store answers");
     assert_eq!(world.stats().raw, stats.raw);
+}
+
+/// Elsewhere a check of the single call was missing in the path that batches took.
+fn a_batch_meets_unique_queues_and_closed_intakes_as_single_calls_do(world: &World) {
+    world.set(queue("once"), SettingChange::Unique { unique: true });
+    world.intake(task("closed"), false);
+    let first = world.accepted(into_queue("once", plain()));
+    let all = [
+        into_queue("once", plain()),
+        into_queue("once", of("work", r#"{"n":1}"#)),
+        into_queue("once", of("work", r#"{"n":1}"#)),
+        of("closed", "{}"),
+        plain(),
+    ];
+    let answers = world.submit_all(all.to_vec());
+    let outcomes: Vec<_> = answers.iter().map(Submitted::outcome).collect();
+    let (accepted, duplicate) = (Some(Outcome::Accepted), Some(Outcome::Duplicate));
+    assert_eq!(outcomes, [duplicate, accepted, duplicate, None, accepted]);
+    assert_eq!(answers[0].id(), Some(&first));
+    assert_eq!(answers[2].id(), answers[1].id());
+    assert_eq!(answers[3], Submitted::Closed { target: task("closed") });
 }
 
 fn a_replacement_inside_a_batch_reaches_the_job_before_it(world: &World) {

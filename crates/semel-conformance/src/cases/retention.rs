@@ -64,10 +64,14 @@ fn jobs_that_have_not_ended_are_kept_however_long(world: &World) {
         ..of("work", r#"{"n":1}"#)
     });
     let queued = world.accepted(of("work", r#"{"n":1}"#));
+    // An end that was taken back is no reason to throw the job away.
+    let retried = world.accepted(of("work", r#"{"n":1}"#));
+    world.cancel(&retried);
+    world.retry(&retried);
     world.pass(Millis::from_days(400));
     world.upkeep();
     world.crash();
-    for id in [running.job.id, deferred, parked.job.id, scheduled, queued] {
+    for id in [running.job.id, deferred, parked.job.id, scheduled, queued, retried] {
         let job = world.job(&id);
         assert_eq!(
             (job.input, job.state.is_terminal(), job.stub),

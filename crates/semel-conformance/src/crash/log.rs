@@ -91,7 +91,8 @@ pub(super) fn read(path: &Path) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     let mut place = std::collections::BTreeMap::new();
     for line in whole.lines() {
-        let mut words = line.split(' ').map(str::to_owned);
+        // An answer may have no words at all: a claim that got nothing.
+        let mut words = line.split(' ').filter(|word| !word.is_empty()).map(str::to_owned);
         let kind = words.next().unwrap_or_default();
         let n = words
             .next()

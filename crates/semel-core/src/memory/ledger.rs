@@ -21,8 +21,6 @@ pub(super) struct Ledger {
     keys: HashMap<Digest, Traces>,
     /// Keys with more entries than are kept.
     crowded: BTreeSet<Digest>,
-    /// Keys of which nothing but the total is left.
-    bare: BTreeSet<Digest>,
     last: i64,
 }
 
@@ -167,7 +165,7 @@ impl Ledger {
     pub(super) fn job_went(&mut self, digest: Digest) {
         if let Some(traces) = self.keys.get_mut(&digest) {
             traces.jobs = traces.jobs.saturating_sub(1);
-            self.note_if_bare(digest);
+            self.forget_if_bare(digest);
         }
     }
 
@@ -181,21 +179,6 @@ impl Ledger {
             pruned += 1;
         }
         pruned
-    }
-
-    /// Forgets the totals of keys of which nothing else is left; says how many.
-    pub(super) fn sweep(&mut self, most: usize) -> usize {
-        let mut swept = 0;
-        while swept < most
-            && let Some(digest) = self.bare.pop_first()
-        {
-            // Since it was noted, the key may have been taken again.
-            if self.keys.get(&digest).is_some_and(Traces::is_bare) {
-                self.keys.remove(&digest);
-                swept += 1;
-            }
-        }
-        swept
     }
 
     fn surplus(&mut self, written_until: Timestamp) -> Option<i64> {
@@ -222,19 +205,14 @@ impl Ledger {
         }
         if let Some(traces) = self.keys.get_mut(&entry.view.digest) {
             traces.entries.remove(&n);
-            self.note_if_bare(entry.view.digest);
+            self.forget_if_bare(entry.view.digest);
         }
     }
 
-    /// A key that never absorbed anything leaves nothing behind; a total waits for upkeep.
-    fn note_if_bare(&mut self, digest: Digest) {
-        let Some(traces) = self.keys.get(&digest).filter(|traces| traces.is_bare()) else {
-            return;
-        };
-        if traces.absorbed == 0 {
+    /// The total of a key goes when neither a job nor an entry knows the key any more.
+    fn forget_if_bare(&mut self, digest: Digest) {
+        if self.keys.get(&digest).is_some_and(Traces::is_bare) {
             self.keys.remove(&digest);
-        } else {
-            self.bare.insert(digest);
         }
     }
 }

@@ -12,21 +12,19 @@ impl Inner {
         let expired = self.expire(budget, moment);
         let (pruned, stubbed) = self.prune_jobs(&retention, budget, moment);
         let ledger = self.ledger.prune(before(moment.now, retention.ledger), budget);
-        let keys_swept = self.ledger.sweep(budget);
         let others = [
             self.forget_claims(budget, moment.now),
             self.prune_guards(budget, moment.now),
             self.prune_documents(budget, moment),
             self.prune_feeds(budget),
         ];
-        let spent = [expired, pruned + stubbed, ledger, keys_swept]
+        let spent = [expired, pruned + stubbed, ledger]
             .into_iter()
             .chain(others);
         UpkeepReport {
             expired: expired as u64,
             pruned: pruned as u64,
             stubbed: stubbed as u64,
-            keys_swept: keys_swept as u64,
             ledger: ledger as u64,
             snapshot: self.take_snapshot(moment.now),
             more: spent.max().is_some_and(|most| most >= budget),

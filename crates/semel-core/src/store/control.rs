@@ -202,8 +202,6 @@ pub struct UpkeepReport {
     pub pruned: u64,
     /// Jobs of which a stub is left.
     pub stubbed: u64,
-    /// Keys whose traces were removed.
-    pub keys_swept: u64,
     /// Ledger entries folded or removed.
     pub ledger: u64,
     /// Whether a snapshot was taken.

@@ -238,13 +238,19 @@ fn beside_checkpoints(vfs: &Vfs, directory: &Path, synchronous: Synchronous, wor
     connection
         .pragma_update(None, "synchronous", word)
         .expect("a setting");
+    // Long enough to come in between two commits, short enough not to keep anybody waiting.
+    connection.busy_timeout(Duration::from_millis(20)).expect("a setting");
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // It owns the connection: the last one to close it must be the store.
             let connection = connection;
-            while !done.load(Ordering::SeqCst) {
-                std::thread::sleep(Duration::from_millis(15));
-                let frames = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(2));
+            for mode in ["PASSIVE", "PASSIVE", "RESTART", "PASSIVE", "TRUNCATE"].iter().cycle() {
+                if done.load(Ordering::SeqCst) {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(3));
+                let checkpoint = format!("PRAGMA wal_checkpoint({mode})");
+                let frames = connection.query_row(&checkpoint, [], |row| row.get::<_, i64>(2));
                 moved.fetch_add(usize::from(frames.is_ok_and(|frames| frames > 0)), Ordering::SeqCst);
             }
         });
@@ -305,11 +311,12 @@ impl Recording {
         self.log.events()
     }
 
-    /// How often the database file itself was synced, which is what a checkpoint ends with.
-    pub fn database_syncs(&self) -> usize {
-        format!("{:?}", self.log)
-            .matches(&format!("sync {FILE} up"))
-            .count()
+    /// How often the database file itself was synced, which is what a checkpoint ends with; and how often the log
+    /// began anew after one.
+    pub fn turns(&self) -> (usize, usize) {
+        let log = format!("{:?}", self.log);
+        let count = |what: String| log.matches(&what).count();
+        (count(format!("sync {FILE} up")), count(format!("write {FILE}-wal at 0,")))
     }
 
     /// Cuts the power at random moments.

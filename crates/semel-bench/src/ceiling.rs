@@ -1,0 +1,79 @@
+//! The most that SQLite can do: one table, one prepared statement, as durable as the store.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use rusqlite::{Connection, OpenFlags};
+
+use semel_sqlite::Options;
+
+use crate::load::input;
+use crate::rounds::{Slice, Subject};
+use crate::stopwatch::Stopwatch;
+
+/// Rows of the same payload as the store's jobs, so many in a transaction.
+///
+/// Checkpoints are SQLite's own: every 1,000 pages, by the writer.
+pub(crate) struct Ceiling {
+    connection: Connection,
+    rows: usize,
+    seed: u64,
+    next: u64,
+}
+
+impl Ceiling {
+    /// Makes the file.
+    pub(crate) fn open(path: &Path, rows: usize, seed: u64) -> Result<Self> {
+        let connection = Connection::open(path).context("opening the raw database")?;
+        Ceiling::set_up(connection, path, rows, seed)
+    }
+
+    /// Makes the file through another VFS.
+    pub(crate) fn open_with_vfs(path: &Path, vfs: &str, seed: u64) -> Result<Self> {
+        let connection = Connection::open_with_flags_and_vfs(path, OpenFlags::default(), vfs);
+        Ceiling::set_up(connection.context("opening the raw database")?, path, 1, seed)
+    }
+
+    fn set_up(connection: Connection, path: &Path, rows: usize, seed: u64) -> Result<Self> {
+        let cache_kib = i64::from(Options::new(path).cache_mib) * 1_024;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.pragma_update(None, "cache_size", -cache_kib)?;
+        connection.execute_batch("CREATE TABLE raw (id INTEGER PRIMARY KEY, payload BLOB NOT NULL)")?;
+        Ok(Ceiling {
+            connection,
+            rows,
+            seed,
+            next: 0,
+        })
+    }
+
+    fn insert(&self, payloads: &[String]) -> Result<()> {
+        let mut insert = self
+            .connection
+            .prepare_cached("INSERT INTO raw (payload) VALUES (?1)")?;
+        if let [payload] = payloads {
+            insert.execute([payload.as_bytes()])?;
+            return Ok(());
+        }
+        self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        for payload in payloads {
+            insert.execute([payload.as_bytes()])?;
+        }
+        self.connection.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    }
+}
+
+impl Subject for Ceiling {
+    fn slice(&mut self, jobs: usize) -> Result<Slice> {
+        let first = self.next;
+        self.next += jobs as u64;
+        let payloads: Vec<String> = (first..self.next).map(|n| input(self.seed, n)).collect();
+        let watch = Stopwatch::start();
+        for batch in payloads.chunks(self.rows) {
+            self.insert(batch)?;
+        }
+        Ok(Slice::new(jobs, watch.elapsed()))
+    }
+}

@@ -1,0 +1,53 @@
+//! How often the disk is told to sync: counted, not assumed.
+
+use anyhow::{Context, Result};
+
+use semel_powercut::Vfs;
+use semel_sqlite::Options;
+
+use crate::bench::Bench;
+use crate::ceiling::Ceiling;
+use crate::load::{Kind, Load};
+use crate::rig::{LARGEST, Rig};
+use crate::rounds::Subject;
+use crate::subjects::{Callers, Lifecycle, Submitting, What};
+
+/// Commits counted: few enough that no checkpoint comes in between.
+const COMMITS: usize = 100;
+/// Submissions of each of the callers.
+const EACH: usize = 20;
+/// Rounds of the lifecycle.
+const ROUNDS: usize = 4;
+
+/// Counts syncs per row, per job submitted alone or beside others, and per job that lived.
+pub(crate) fn measure(bench: &mut Bench) -> Result<()> {
+    let vfs = semel_powercut::install("semel-count").context("installing the counting VFS")?;
+    let seed = bench.settings.seed;
+    let raw = Ceiling::open_with_vfs(&bench.fresh_file()?, vfs.name(), seed)?;
+    count(bench, &vfs, "syncs_ceiling_1", raw, COMMITS)?;
+    let alone = Submitting::new(rig(bench, &vfs)?, What::Fresh(Kind::Unique), 1);
+    count(bench, &vfs, "syncs_enqueue_1", alone, COMMITS)?;
+    let callers = Callers::new(rig(bench, &vfs)?, Kind::Unique, "");
+    count(bench, &vfs, "syncs_enqueue_c64", callers, Callers::COUNT * EACH)?;
+    let lives = Lifecycle::sequential(rig(bench, &vfs)?);
+    count(bench, &vfs, "syncs_lifecycle", lives, LARGEST * ROUNDS)
+}
+
+fn rig(bench: &mut Bench, vfs: &Vfs) -> Result<Rig> {
+    let options = Options {
+        vfs: Some(vfs.name().to_owned()),
+        ..Options::new(bench.fresh_file()?)
+    };
+    let rig = Rig::open_with(options, bench.handle(), Load::new(bench.settings.seed)?)?;
+    // The first commit also syncs the header of the log.
+    rig.fill(Kind::Plain, 1, -10)?;
+    Ok(rig)
+}
+
+fn count(bench: &mut Bench, vfs: &Vfs, metric: &str, mut subject: impl Subject, jobs: usize) -> Result<()> {
+    let before = vfs.counts();
+    subject.slice(jobs)?;
+    let syncs = vfs.counts().since(before).syncs;
+    bench.report.add(metric, syncs as f64 / jobs as f64, "fsyncs");
+    Ok(())
+}

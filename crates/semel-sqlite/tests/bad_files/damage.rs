@@ -1,0 +1,278 @@
+//! Files that were damaged: cut off, overwritten, with flipped bits. What SQLite can know is told, nothing panics,
+//! nothing hangs.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, Once, PoisonError, mpsc};
+use std::time::Duration;
+
+use semel_conformance::kit;
+use semel_core::dedup::Dedup;
+use semel_core::error::StoreError;
+use semel_core::ids::JobId;
+use semel_core::store::{Control as _, Inspect as _, Store as _, UpkeepRequest};
+use semel_sqlite::{Options, SqliteStore, Synchronous};
+
+use crate::stage::{Rng, accepted, run_one};
+
+/// A file with jobs of which everything is known; the second half of them is in the log only.
+struct Original {
+    database: Vec<u8>,
+    log: Vec<u8>,
+    /// Jobs in the order they were admitted, with their inputs.
+    jobs: Vec<(JobId, String)>,
+}
+
+const JOBS: usize = 300;
+
+fn make_original() -> Original {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("jobs.db");
+    let store = SqliteStore::open(Options { synchronous: Synchronous::Off, ..Options::new(&path) });
+    let store = store.expect("the store opens");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let mut jobs = Vec::new();
+    for half in 0..2 {
+        runtime.block_on(fill(&store, half, &mut jobs));
+        if half == 0 {
+            let other = crate::stage::plain_connection(&path);
+            other.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("a checkpoint");
+        }
+    }
+    // The store is open: nothing has been copied since.
+    let read = |name: &str| fs::read(directory.path().join(name)).expect("a file of the store");
+    Original { database: read("jobs.db"), log: read("jobs.db-wal"), jobs }
+}
+
+async fn fill(store: &SqliteStore, half: usize, jobs: &mut Vec<(JobId, String)>) {
+    for n in 0..JOBS / 2 {
+        let input = format!(r#"{{"half":{half},"n":{n},"pad":"{}"}}"#, "known ".repeat(20));
+        let submission = match n % 3 {
+            0 => kit::with_input(Dedup::unique(), &input),
+            _ => kit::of("work", &input),
+        };
+        let answers = store.submit(vec![submission]).await.expect("the store answers");
+        jobs.push((accepted(&answers[0]), input));
+        if n % 5 == 0 {
+            run_one(store, "default").await;
+        }
+    }
+}
+
+/// How a damaged file fared.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Fate {
+    /// A typed error was given, at opening or later.
+    told: bool,
+    /// The doctor found something.
+    found: bool,
+    /// Known jobs that came back with another input, without any error.
+    wrong: usize,
+    /// Known jobs that were said not to exist, without any error.
+    missing: usize,
+}
+
+impl Fate {
+    fn is_silently_wrong(&self) -> bool {
+        !self.told && !self.found && self.wrong + self.missing > 0
+    }
+}
+
+/// Panics of any thread since the beginning: a store's threads may not panic either.
+fn panics() -> &'static AtomicUsize {
+    static PANICS: AtomicUsize = AtomicUsize::new(0);
+    static WATCH: Once = Once::new();
+    WATCH.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            PANICS.fetch_add(1, Ordering::SeqCst);
+            before(panic);
+        }));
+    });
+    &PANICS
+}
+
+/// Tests that count panics do so one after another.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Opens a file and uses it in every way, on a thread that is given up if it hangs.
+fn use_it(path: PathBuf, jobs: &[(JobId, String)]) -> Fate {
+    let (reply, answer) = mpsc::channel();
+    let jobs = jobs.to_vec();
+    std::thread::spawn(move || {
+        let fate = open_and_use(&path, &jobs);
+        let _ = reply.send(fate);
+    });
+    answer.recv_timeout(Duration::from_secs(60)).expect("it neither hangs nor panics")
+}
+
+fn open_and_use(path: &Path, jobs: &[(JobId, String)]) -> Fate {
+    let mut fate = Fate::default();
+    let store = match SqliteStore::open(Options { synchronous: Synchronous::Off, ..Options::new(path) }) {
+        Ok(store) => store,
+        Err(error) => {
+            assert_speaks(&error);
+            fate.told = true;
+            return fate;
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        read(&store, jobs, &mut fate).await;
+        note(store.stats().await, &mut fate);
+        let findings = note(store.doctor(false).await, &mut fate);
+        fate.found |= findings.is_some_and(|findings| !findings.is_empty());
+        write(&store, &mut fate).await;
+    });
+    fate
+}
+
+fn note<T>(result: Result<T, StoreError>, fate: &mut Fate) -> Option<T> {
+    if let Err(error) = &result {
+        assert_speaks(error);
+        fate.told = true;
+    }
+    result.ok()
+}
+
+fn assert_speaks(error: &StoreError) {
+    assert!(error.to_string().len() > 20, "{error:?}");
+}
+
+async fn read(store: &SqliteStore, jobs: &[(JobId, String)], fate: &mut Fate) {
+    for batch in jobs.chunks(50) {
+        let ids: Vec<JobId> = batch.iter().map(|(id, _)| id.clone()).collect();
+        let Some(found) = note(store.jobs_by_id(&ids).await, fate) else { continue };
+        for ((_, input), job) in batch.iter().zip(found) {
+            match job {
+                None => fate.missing += 1,
+                Some(job) => fate.wrong += usize::from(job.input.as_str() != input),
+            }
+        }
+    }
+}
+
+/// Writing onto a damaged file may fail, and must say so.
+async fn write(store: &SqliteStore, fate: &mut Fate) {
+    note(store.submit(vec![kit::with(Dedup::explicit("fresh"))]).await, fate);
+    let claims = note(store.claim(kit::claim_request(20)).await, fate).unwrap_or_default();
+    for claimed in claims {
+        let settlement = semel_core::store::Settlement {
+            id: claimed.job.id,
+            fence: claimed.fence,
+            result: semel_core::lifecycle::Settle::Complete { output: None },
+        };
+        note(store.settle(vec![settlement]).await, fate);
+    }
+    note(store.upkeep(UpkeepRequest::default()).await, fate);
+}
+
+/// Puts a damaged file and its log into a directory and uses it.
+fn try_damaged(database: &[u8], log: &[u8], jobs: &[(JobId, String)]) -> Fate {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("jobs.db");
+    fs::write(&path, database).expect("the file is written");
+    fs::write(directory.path().join("jobs.db-wal"), log).expect("the log is written");
+    use_it(path, jobs)
+}
+
+/// The sum over many damaged files.
+#[derive(Default)]
+struct Tally {
+    tried: usize,
+    told: usize,
+    found: usize,
+    silently_wrong: usize,
+    silently_missing: usize,
+    unharmed: usize,
+}
+
+impl Tally {
+    fn add(&mut self, fate: Fate) {
+        self.tried += 1;
+        self.told += usize::from(fate.told);
+        self.found += usize::from(fate.found && !fate.told);
+        self.silently_wrong += usize::from(fate.is_silently_wrong() && fate.wrong > 0);
+        self.silently_missing += usize::from(fate.is_silently_wrong() && fate.wrong == 0);
+        self.unharmed += usize::from(fate == Fate::default());
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} files: {} gave a typed error, {} were found out by the doctor alone, {} gave a wrong input and {} \
+             missed a job without a word, {} were unharmed",
+            self.tried, self.told, self.found, self.silently_wrong, self.silently_missing, self.unharmed
+        )
+    }
+}
+
+#[test]
+fn flipped_bits_never_make_it_panic_or_hang() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let (original, before) = (make_original(), panics().load(Ordering::SeqCst));
+    let (mut rng, mut tally) = (Rng::new(11), Tally::default());
+    for _ in 0..flips() {
+        let mut database = original.database.clone();
+        let at = rng.below(database.len());
+        database[at] ^= 1 << rng.below(8);
+        tally.add(try_damaged(&database, &original.log, &original.jobs));
+    }
+    eprintln!("flipped bits in the database: {tally}");
+    assert_eq!(panics().load(Ordering::SeqCst), before, "no thread panics");
+    assert!(tally.told + tally.found > 0, "no flip was noticed at all");
+    // SQLite keeps no checksum of a page: a flip inside a text cannot be known. Everything else has to be.
+    assert!(tally.silently_wrong + tally.silently_missing < tally.tried / 4, "{tally}");
+}
+
+/// How many bits are flipped; a longer campaign can ask for more.
+fn flips() -> usize {
+    let asked = std::env::var("SEMEL_FLIPS").ok();
+    asked.map_or(200, |asked| asked.parse().expect("SEMEL_FLIPS is a number"))
+}
+
+/// The log has checksums: whatever is wrong with it, what is read is a state that was once true.
+#[test]
+fn a_damaged_log_gives_an_older_state_but_never_a_wrong_one() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let (original, before) = (make_original(), panics().load(Ordering::SeqCst));
+    let (mut rng, mut older) = (Rng::new(12), 0);
+    for round in 0..60 {
+        let mut log = original.log.clone();
+        let at = rng.below(log.len());
+        match round % 4 {
+            0 => log.truncate(at),
+            1 => log[at] ^= 1 << rng.below(8),
+            2 => log[at..].iter_mut().for_each(|byte| *byte = rng.next() as u8),
+            _ => log.iter_mut().for_each(|byte| *byte = rng.next() as u8),
+        }
+        let fate = try_damaged(&original.database, &log, &original.jobs);
+        assert!(!fate.told && !fate.found, "round {round}: {fate:?}");
+        assert_eq!(fate.wrong, 0, "round {round}: a wrong input");
+        assert!(fate.missing <= JOBS / 2, "round {round}: what is in the database file is still there");
+        older += usize::from(fate.missing > 0);
+    }
+    eprintln!("damaged logs: 60 files, {older} of them open with an older state, none with a wrong one");
+    assert!(older > 0);
+    assert_eq!(panics().load(Ordering::SeqCst), before, "no thread panics");
+}
+
+#[test]
+fn a_database_that_was_cut_off_is_told() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let (original, before) = (make_original(), panics().load(Ordering::SeqCst));
+    let (mut rng, mut tally) = (Rng::new(13), Tally::default());
+    for _ in 0..40 {
+        let mut database = original.database.clone();
+        database.truncate(1 + rng.below(database.len() - 1));
+        // Without its log: that would put the pages back.
+        tally.add(try_damaged(&database, &[], &original.jobs[..JOBS / 2]));
+    }
+    eprintln!("cut off: {tally}");
+    assert_eq!(panics().load(Ordering::SeqCst), before, "no thread panics");
+    assert_eq!(tally.silently_wrong + tally.silently_missing, 0, "{tally}");
+}
