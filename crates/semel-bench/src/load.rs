@@ -101,7 +101,7 @@ pub(crate) fn input(seed: u64, n: u64) -> String {
         concat!(
             r#"{{"order":"{:010}-{:04}","customer":{{"id":"{:016x}","email":"{:08x}@example.com"}},"#,
             r#""items":[{{"sku":"A-{:08x}","quantity":{},"cents":{}}},{{"sku":"B-{:08x}","quantity":{},"cents":{}}}],"#,
-            r#""currency":"EUR","ship_to":{{"street":"{:08x} Street","city":"Tallinn"}},"#,
+            r#""currency":"EUR","ship_to":{{"street":"{:08x} Street","city":"Tallinn","country":"EE"}},"#,
             r#""gift":{}}}"#
         ),
         n,

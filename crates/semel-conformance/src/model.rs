@@ -12,6 +12,7 @@ mod acts;
 pub mod cells;
 mod dump;
 mod keep;
+mod keys;
 mod known;
 mod pair;
 mod probe;

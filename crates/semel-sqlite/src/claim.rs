@@ -65,15 +65,15 @@ fn lease(
         ..row.clone()
     };
     tx.put_taken(row, &after)?;
-    show(tx, &after, name)
+    show(tx, &after, name, row.life.started_at.is_none())
 }
 
-fn show(tx: &mut Tx<'_>, row: &LifeRow, worker: &Name) -> Result<Claimed, Fail> {
+fn show(tx: &mut Tx<'_>, row: &LifeRow, worker: &Name, fresh: bool) -> Result<Claimed, Fail> {
     let (queue, task) = tx.names(row.lane)?;
     let whole = inspect::whole_job(&mut tx.statements, row.seq)?;
     let whole = whole.ok_or_else(|| Fail::Store(semel_core::error::StoreError::corrupt("a life without its job")))?;
     tx.remember_id(whole.id_bytes(), row.seq);
-    let job = whole.show(&mut tx.statements, row, queue, task, Some(worker.clone()), tx.now)?;
+    let job = whole.show(&mut tx.statements, row, queue, task, Some(worker.clone()), tx.now, fresh)?;
     Ok(Claimed { job, fence: row.life.fence, lease_until: row.life.until.unwrap_or(tx.now) })
 }
 
@@ -108,7 +108,7 @@ fn claimed_before(tx: &mut Tx<'_>, request: &ClaimRequest, token: &[u8]) -> Resu
     for seq in rows::unpack(&seqs) {
         let Some(row) = tx.life(seq)? else { continue };
         if row.life.phase == Phase::Running && row.life.fence == fence {
-            claims.push(show(tx, &row, &request.worker)?);
+            claims.push(show(tx, &row, &request.worker, false)?);
         }
     }
     Ok(Some(claims))

@@ -19,7 +19,7 @@ use semel_core::view::{
 
 use crate::effects::read_step;
 use crate::fail::Fail;
-use crate::rows::{self, AT_ADMISSION, LIFE_COLUMNS, LifeRow};
+use crate::rows::{self, AT_ADMISSION, LifeRow};
 use crate::statements::{Sql, Statements};
 
 /// Rows one page of a list looks at before it says how far it came.
@@ -52,25 +52,24 @@ pub struct Whole {
 
 impl Whole {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let at = |column: usize| LIFE_COLUMNS + column;
-        let digest = rows::digest(row, at(7))?;
-        let would: Option<String> = row.get(at(15))?;
+        let digest = rows::digest(row, 7)?;
+        let would: Option<String> = row.get(15)?;
         Ok(Whole {
-            id: rows::id(row, at(0))?,
-            bytes: row.get(at(0))?,
-            enqueued_at: rows::time(row.get(at(1))?),
-            input: row.get(at(2))?,
-            headers: row.get(at(3))?,
-            meta: row.get(at(4))?,
-            timeout: row.get(at(5))?,
-            producer: row.get(at(6))?,
+            id: rows::id(row, 0)?,
+            bytes: row.get(0)?,
+            enqueued_at: rows::time(row.get(1)?),
+            input: row.get(2)?,
+            headers: row.get(3)?,
+            meta: row.get(4)?,
+            timeout: row.get(5)?,
+            producer: row.get(6)?,
             digest,
-            key: digest.map(|digest| read_key(row, at(8), digest)).transpose()?,
-            origin: rows::optional_id(row, at(13))?,
-            replayed_from: rows::optional_id(row, at(14))?,
+            key: digest.map(|digest| read_key(row, 8, digest)).transpose()?,
+            origin: rows::optional_id(row, 13)?,
+            replayed_from: rows::optional_id(row, 14)?,
             would: would.and_then(|text| serde_json::from_str(&text).ok()),
-            collides_with: rows::optional_id(row, at(16))?,
-            born_deferred: row.get::<_, Option<i64>>(at(17))?.is_some(),
+            collides_with: rows::optional_id(row, 16)?,
+            born_deferred: row.get::<_, Option<i64>>(17)?.is_some(),
         })
     }
 
@@ -97,7 +96,8 @@ impl Whole {
         })
     }
 
-    /// The job as anyone sees it.
+    /// The job as anyone sees it. `fresh` says that nobody can have written about it yet.
+    #[expect(clippy::too_many_arguments, reason = "what is known of a job comes from as many tables")]
     pub fn show(
         self,
         statements: &mut Statements<'_>,
@@ -106,12 +106,13 @@ impl Whole {
         task: Name,
         worker: Option<Name>,
         now: Timestamp,
+        fresh: bool,
     ) -> Result<Job, Fail> {
         let life = &row.life;
         let key = self.key_view(life, now);
         let ended = life.phase.is_terminal();
         // Most jobs have none of these: ask only where there can be one.
-        let seen = life.started_at.is_some();
+        let seen = life.started_at.is_some() && !fresh;
         let blocked_by = if life.phase == Phase::Deferred { followed_by(statements, row.seq)? } else { None };
         let replayed_as = if life.phase == Phase::Failed { replayed_as(statements, row.seq)? } else { None };
         Ok(Job {
@@ -281,7 +282,7 @@ impl<'c> Look<'c> {
         let Some(whole) = whole_job(&mut self.statements, seq)? else { return Ok(None) };
         let (queue, task) = self.lanes[&row.lane].clone();
         let worker = self.worker(row.worker)?;
-        whole.show(&mut self.statements, &row, queue, task, worker, self.now).map(Some)
+        whole.show(&mut self.statements, &row, queue, task, worker, self.now, false).map(Some)
     }
 
     /// Jobs by filter, newest first.

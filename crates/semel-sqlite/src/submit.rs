@@ -5,9 +5,10 @@ use rusqlite::{OptionalExtension, params};
 use semel_core::admission::{self, Decision, Holder};
 use semel_core::canonical::{self, Limits};
 use semel_core::counters::Counter;
-use semel_core::dedup::Key;
+use semel_core::dedup::{Key, KeyBy};
+use semel_core::error::{Invalid, StoreError};
 use semel_core::ids::{Digest, JobId, Name};
-use semel_core::job::{Life, Outcome, Would};
+use semel_core::job::{Life, Outcome, State, Would};
 use semel_core::json::Json;
 use semel_core::limits;
 use semel_core::store::{Admitted, Explanation, Submitted};
@@ -22,7 +23,7 @@ use crate::statements::Sql;
 use crate::tx::Tx;
 
 /// An item of a batch, as it reaches the writer.
-pub type Item = Result<Prepared, semel_core::error::Invalid>;
+pub type Item = Result<Prepared, Invalid>;
 
 /// Admits a batch, one item after another.
 pub fn submit(tx: &mut Tx<'_>, batch: &[Item]) -> Result<Vec<Submitted>, Fail> {
@@ -75,18 +76,22 @@ impl Found {
 }
 
 fn find_holder(tx: &mut Tx<'_>, key: &Key) -> Result<Option<Found>, Fail> {
-    let Some(row) = tx.holder(&key.digest)? else { return Ok(None) };
-    found(tx, row).map(Some)
+    let Some(owner) = tx.newest_owner(&key.digest)? else { return Ok(None) };
+    let found = found(tx, owner)?;
+    Ok(found.filter(|found| found.row.life.is_holder(tx.now)))
 }
 
-fn found(tx: &mut Tx<'_>, row: LifeRow) -> Result<Found, Fail> {
+/// A job by its number; none if its queue was removed.
+fn found(tx: &mut Tx<'_>, seq: i64) -> Result<Option<Found>, Fail> {
     let read = |r: &rusqlite::Row<'_>| {
         let at = LIFE_COLUMNS;
-        Ok((rows::id(r, at)?, rows::time(r.get(at + 1)?), rows::digest(r, at + 2)?, r.get::<_, bool>(at + 3)?))
+        let job = (rows::id(r, at)?, rows::time(r.get(at + 1)?), rows::digest(r, at + 2)?, r.get::<_, bool>(at + 3)?);
+        Ok((LifeRow::read(r)?, job))
     };
-    let (id, enqueued_at, input, stub) = tx.statements.get(Sql::HolderFind)?.query_row([row.seq], read)?;
-    let (_, task) = tx.names(row.lane)?;
-    Ok(Found { row, id, task, enqueued_at, input, stub })
+    let found = tx.statements.get(Sql::HolderFind)?.query_row([seq], read).optional()?;
+    let Some((row, (id, enqueued_at, input, stub))) = found else { return Ok(None) };
+    let Some(lane) = tx.live_lane(row.lane) else { return Ok(None) };
+    Ok(Some(Found { task: lane.task.clone(), row, id, enqueued_at, input, stub }))
 }
 
 fn admit(tx: &mut Tx<'_>, prepared: &Prepared) -> Result<Submitted, Fail> {
@@ -132,6 +137,7 @@ fn accept(
     };
     let collides_with = collides_with.map(|other| tx.id_of(other)).transpose()?;
     let lane = tx.lane(&submission.queue, &submission.task)?;
+    let state = life.state(tx.now);
     let born = Birth { key, would: would.as_ref(), collides_with: collides_with.as_ref(), ..Birth::default() };
     insert(tx, seq, lane, &token, prepared, life, &born)?;
     tx.count(lane, Counter::Accepted);
@@ -141,12 +147,6 @@ fn accept(
     if collides_with.is_some() {
         tx.count(lane, Counter::Collisions);
     }
-    let state = prepared.submission.run_at.resolve(tx.now);
-    let state = if state > tx.now { semel_core::job::State::Scheduled } else { semel_core::job::State::Queued };
-    let state = match prepared.policy().map(|policy| policy.on_duplicate) {
-        Some(semel_core::dedup::OnDuplicate::Debounce { .. }) => semel_core::job::State::Scheduled,
-        _ => state,
-    };
     Ok(Submitted::Job(Box::new(Admitted {
         outcome: Outcome::Accepted,
         job: HolderView {
@@ -219,7 +219,6 @@ fn insert(
 
 /// Equal keys made from the whole input mean equal inputs: nothing to store.
 fn stored_input(key: &Key) -> Option<Digest> {
-    use semel_core::dedup::KeyBy;
     (!matches!(key.by, KeyBy::Input | KeyBy::Hybrid)).then_some(key.input)
 }
 
@@ -232,7 +231,7 @@ pub fn headers_text(headers: &std::collections::BTreeMap<String, String>) -> Res
 }
 
 fn unwritable(error: serde_json::Error) -> Fail {
-    Fail::Store(semel_core::error::StoreError::corrupt(format!("cannot be written as JSON: {error}")))
+    Fail::Store(StoreError::corrupt(format!("cannot be written as JSON: {error}")))
 }
 
 /// Remembers what comes of a submission; if it is known, its first answer.
@@ -267,7 +266,7 @@ fn born_before(tx: &mut Tx<'_>, seq: i64) -> Result<Option<Submitted>, Fail> {
     let Some(row) = tx.life(seq)? else { return Ok(None) };
     let (_, task) = tx.names(row.lane)?;
     let whole = inspect::whole_job(&mut tx.statements, seq)?;
-    let whole = whole.ok_or_else(|| Fail::Store(semel_core::error::StoreError::corrupt("a life without its job")))?;
+    let whole = whole.ok_or_else(|| Fail::Store(StoreError::corrupt("a life without its job")))?;
     Ok(Some(Submitted::Job(Box::new(Admitted {
         outcome: if whole.born_deferred { Outcome::Deferred } else { Outcome::Accepted },
         job: HolderView { id: whole.id, task, state: row.life.state(tx.now), enqueued_at: whole.enqueued_at },
@@ -282,18 +281,12 @@ fn absorbed_before(tx: &mut Tx<'_>, entry: i64) -> Result<Option<Submitted>, Fai
         let outcome = rows::decode(row, 0, &rows::OUTCOMES)?;
         Ok((outcome, rows::digest(row, 1)?, rows::id(row, 2)?, row.get::<_, Option<String>>(3)?))
     };
-    let found = tx.statements.get(Sql::LedgerAnswer)?.query_row([entry], read).optional()?;
-    let Some((outcome, digest, holder, differs)) = found else { return Ok(None) };
+    let first = tx.statements.get(Sql::LedgerAnswer)?.query_row([entry], read).optional()?;
+    let Some((outcome, digest, holder, differs)) = first else { return Ok(None) };
     let Some(row) = tx.find(&holder)? else { return Ok(None) };
-    let found = found_view(tx, row)?;
+    let Some(found) = found(tx, row.seq)? else { return Ok(None) };
     let differs = inspect::pointers(differs.as_deref())?;
-    Ok(Some(answer(outcome, found, digest, differs)))
-}
-
-fn found_view(tx: &mut Tx<'_>, row: LifeRow) -> Result<HolderView, Fail> {
-    let state = row.life.state(tx.now);
-    let found = found(tx, row)?;
-    Ok(HolderView { id: found.id, task: found.task, state, enqueued_at: found.enqueued_at })
+    Ok(Some(answer(outcome, view(tx, &found), digest, differs)))
 }
 
 fn answer(outcome: Outcome, job: HolderView, key: Option<Digest>, differs: Vec<String>) -> Submitted {
@@ -365,9 +358,9 @@ fn defer(tx: &mut Tx<'_>, prepared: &Prepared, key: &Key, found: &Found, life: L
     let Some(follower) = follower.optional()? else {
         return follow(tx, prepared, key, found, life);
     };
-    let row = tx.life(follower)?;
-    let row = row.ok_or_else(|| Fail::Store(semel_core::error::StoreError::corrupt("a follower without a life")))?;
-    let follower = self::found(tx, row)?;
+    let follower = self::found(tx, follower)?;
+    let follower =
+        follower.ok_or_else(|| Fail::Store(StoreError::corrupt("a follower without a life")))?;
     let differs = differences(tx, prepared, key, &follower)?;
     let entry = Entry { outcome: Outcome::Deferred, key, named: &follower.id, differs: &differs };
     if let Some(answer) = enter(tx, prepared, &entry, None)? {
@@ -395,7 +388,7 @@ fn follow(tx: &mut Tx<'_>, prepared: &Prepared, key: &Key, found: &Found, life: 
     let job = HolderView {
         id: JobId::from(prepared.submission.token),
         task: prepared.submission.task.clone(),
-        state: semel_core::job::State::Deferred,
+        state: State::Deferred,
         enqueued_at: tx.now,
     };
     Ok(answer(Outcome::Deferred, job, Some(key.digest), Vec::new()))
@@ -415,9 +408,9 @@ fn differences(
         return Ok(Some(vec![String::new()]));
     }
     let theirs: String = tx.statements.get(Sql::JobInput)?.query_row([found.row.seq], |row| row.get(0))?;
-    let theirs = canonical::parse(&theirs, Limits::default()).map_err(semel_core::error::Invalid::from)?;
+    let theirs = canonical::parse(&theirs, Limits::default()).map_err(Invalid::from)?;
     let ours = canonical::parse(prepared.submission.content.input.as_str(), Limits::default())
-        .map_err(semel_core::error::Invalid::from)?;
+        .map_err(Invalid::from)?;
     Ok(Some(canonical::differs(&theirs, &ours, limits::DIFFERS)))
 }
 
@@ -478,16 +471,16 @@ pub fn explain(tx: &mut Tx<'_>, item: &Item) -> Result<Explanation, Fail> {
         false => prepared,
     };
     let found = match &prepared.key {
-        Some(key) => tx.holder(&key.digest)?,
+        Some(key) => find_holder(tx, key)?,
         None => None,
     };
     let mut admissible_at = Some(tx.now);
     let mut holder = None;
-    if let Some(row) = found {
-        admissible_at = row.life.holding.as_ref().and_then(|holding| holding.free_at(&row.life));
-        let key = inspect::whole_job(&mut tx.statements, row.seq)?.and_then(|whole| whole.key_view(&row.life, tx.now));
-        let view = found_view(tx, row)?;
-        holder = key.map(|key| (view, key));
+    if let Some(found) = found {
+        let life = &found.row.life;
+        admissible_at = life.holding.as_ref().and_then(|holding| holding.free_at(life));
+        let whole = inspect::whole_job(&mut tx.statements, found.row.seq)?;
+        holder = whole.and_then(|whole| whole.key_view(life, tx.now)).map(|key| (view(tx, &found), key));
     }
     let submitted = one(tx, &Ok(prepared.clone()))?;
     if submitted.outcome() == Some(Outcome::Accepted) {

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use semel_core::admission;
 use semel_core::counters::{Counter, Counts};
 use semel_core::dedup::Mode;
-use semel_core::error::Invalid;
+use semel_core::error::{Invalid, StoreError};
 use semel_core::ids::{Digest, JobId, Name};
 use semel_core::job::{Life, Phase};
 use semel_core::lifecycle::{self, AttemptEnd};
@@ -258,7 +258,7 @@ impl<'c> Tx<'c> {
     /// Queue and task of a lane.
     pub fn names(&self, number: i64) -> Result<(Name, Name), Fail> {
         let lane = self.cache.lanes.get(&number);
-        let lane = lane.ok_or_else(|| Fail::Store(semel_core::error::StoreError::corrupt(format!("lane {number} is missing"))))?;
+        let lane = lane.ok_or_else(|| Fail::Store(StoreError::corrupt(format!("lane {number} is missing"))))?;
         Ok((lane.queue.clone(), lane.task.clone()))
     }
 
@@ -491,7 +491,8 @@ impl<'c> Tx<'c> {
         Ok(row.filter(|row| row.life.is_holder(self.now)))
     }
 
-    fn newest_owner(&mut self, digest: &Digest) -> Result<Option<i64>, Fail> {
+    /// The job that owned a key last, whether it holds it or not.
+    pub fn newest_owner(&mut self, digest: &Digest) -> Result<Option<i64>, Fail> {
         let mut owners = self.statements.get(Sql::KeyOwners)?.query([rows::prefix(digest)])?;
         while let Some(row) = owners.next()? {
             if row.get_ref(2)?.as_blob_or_null()? == Some(&digest.as_bytes()[..]) {

@@ -6,11 +6,9 @@ use std::fmt::Debug;
 use semel_core::error::StoreError;
 use semel_core::ids::{Digest, JobId};
 use semel_core::job::State;
-use semel_core::store::{
-    Finding, JobFilter, KeyFilter, LedgerFilter, Page, StepFilter, Store, UpkeepRequest, log_feed,
-};
+use semel_core::store::{Finding, JobFilter, Page, StepFilter, Store, UpkeepRequest, log_feed};
 use semel_core::time::{Millis, Timestamp};
-use semel_core::view::{Job, KeyRow, LedgerEntry, Listing};
+use semel_core::view::{Job, Listing};
 
 use super::pair::{Agreed, Both, Run, Side, same, same_list};
 use super::work::plain_job;
@@ -83,73 +81,6 @@ impl Run<'_> {
         stats.reference.storage_bytes = 0;
         same_list("stats: lanes", &stats.clone().map(|stats, _| stats.lanes))?;
         same("stats", &stats)
-    }
-
-    async fn same_keys(&self, rng: &mut Rng) -> Agreed {
-        let filters = [
-            KeyFilter {
-                also_free: true,
-                ..KeyFilter::default()
-            },
-            KeyFilter {
-                text: Some("k1".to_owned()),
-                also_free: rng.chance(50),
-                ..KeyFilter::default()
-            },
-            KeyFilter {
-                task: Some(rng.pick(&self.words.tasks).clone()),
-                ..KeyFilter::default()
-            },
-            KeyFilter {
-                scope: Some("global".to_owned()),
-                also_free: true,
-                ..KeyFilter::default()
-            },
-        ];
-        let limit = any_limit(rng);
-        let mut digests = Vec::new();
-        for filter in filters {
-            let call = async |store: &dyn Store, _| {
-                all(limit, async |page| store.keys(filter.clone(), page).await).await
-            };
-            let Some(rows) = self.look("keys", call).await? else {
-                continue;
-            };
-            let rows = rows.map(|rows, _| rows.into_iter().map(plain_row).collect::<Vec<_>>());
-            same_list("keys", &rows)?;
-            digests.extend(rows.reference.into_iter().map(|row| row.key.digest));
-        }
-        for _ in 0..3.min(digests.len()) {
-            let digest = *rng.pick(&digests);
-            let Some(row) = self.look("key", async |store, _| store.key(digest).await).await? else {
-                continue;
-            };
-            same("key", &row.map(|row, _| row.map(plain_row)))?;
-        }
-        Ok(())
-    }
-
-    async fn same_ledger(&self, rng: &mut Rng) -> Agreed {
-        let holder = rng.maybe(&self.known.jobs).cloned();
-        let filters = [LedgerFilter::default(), LedgerFilter { digest: None, holder }];
-        let limit = any_limit(rng).max(50);
-        for filter in filters {
-            let call = async |store: &dyn Store, _| {
-                all(limit, async |page| store.ledger(filter.clone(), page).await).await
-            };
-            let Some(entries) = self.look("ledger", call).await? else {
-                continue;
-            };
-            if !entries.store.is_sorted_by(|newer, older| newer.n > older.n) {
-                return Err("the ledger is not newest first".to_owned());
-            }
-            let unnumbered = |entry: LedgerEntry| LedgerEntry { n: 0, ..entry };
-            same_list(
-                "ledger",
-                &entries.map(|list, _| list.into_iter().map(unnumbered).collect()),
-            )?;
-        }
-        Ok(())
     }
 
     async fn same_settings(&self) -> Agreed {
@@ -341,12 +272,12 @@ fn same_generations(jobs: &Both<Vec<Option<Job>>>) -> Agreed {
 /// Jobs that are looked at one by one.
 const SAMPLE: usize = 6;
 
-fn any_limit(rng: &mut Rng) -> usize {
+pub(super) fn any_limit(rng: &mut Rng) -> usize {
     *rng.pick(&[7, 50, 500])
 }
 
 /// Every row of a list, page by page.
-async fn all<T: Debug>(
+pub(super) async fn all<T: Debug>(
     limit: usize,
     fetch: impl AsyncFn(Page) -> Result<Listing<T>, StoreError>,
 ) -> Result<Vec<T>, StoreError> {
@@ -360,9 +291,4 @@ async fn all<T: Debug>(
             None => return Ok(rows),
         }
     }
-}
-
-fn plain_row(mut row: KeyRow) -> KeyRow {
-    row.key.generation = 0;
-    row
 }

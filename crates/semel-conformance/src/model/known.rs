@@ -6,6 +6,7 @@ use semel_core::ids::{Digest, JobId, Name, Token};
 use semel_core::store::ClaimRequest;
 use semel_core::submission::Submission;
 
+use super::keys::Totals;
 use super::pair::{Agreed, Both, Side};
 use crate::rng::Rng;
 
@@ -32,6 +33,8 @@ pub(super) struct Known {
     pub(super) guard_tokens: Recent<Token, 6>,
     /// Replays that may come again.
     pub(super) replays: Recent<(JobId, Token), 10>,
+    /// How the two count what keys have absorbed.
+    pub(super) totals: Totals,
     /// A queue was removed since the last upkeep.
     pub(super) to_sweep: bool,
     /// Versions of documents, per kind and name.

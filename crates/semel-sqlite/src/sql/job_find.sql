@@ -1,2 +1,2 @@
--- A whole job. ?1 seq.
-SELECT l.seq, l.lane, l.phase, l.nprio, l.run_at, l.attempt, l.max_attempts, l.deliveries, l.max_deliveries, l.fence, l.settled, l.began, l.until, l.started_at, l.finished_at, l.worker, l.last_error, l.hold, l.ttl, l.cool_down, l.taken_at, l.expires_at, l.generation, j.id, j.enqueued_at, j.input, j.headers, j.meta, j.timeout, j.producer, j.digest, j.grp, j.key_text, j.key_by, j.scope, j.input_digest, j.origin, j.replayed_from, j.would, j.collides_with, j.born FROM life l JOIN job j ON j.seq = l.seq WHERE l.seq = ?1
+-- What a job is. ?1 seq.
+SELECT j.id, j.enqueued_at, j.input, j.headers, j.meta, j.timeout, j.producer, j.digest, j.grp, j.key_text, j.key_by, j.scope, j.input_digest, j.origin, j.replayed_from, j.would, j.collides_with, j.born FROM job j WHERE j.seq = ?1
