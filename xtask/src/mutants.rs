@@ -116,7 +116,11 @@ fn report(site: &Site, tried: &[(&Mutant, Verdict)]) -> Tally {
     for (mutant, verdict) in tried.iter().filter(|row| !is_caught(row)) {
         println!("\nnot caught: {} — the case {}", mutant.name, verdict.in_words());
         println!("  the bug: {}", mutant.lesson);
-        println!("  its output: {}", site.log(&mutant.name, &mutant.case).display());
+        if *verdict == Verdict::DoesNotBuild {
+            println!("  the errors are above, in {}/", mutant.name);
+        } else {
+            println!("  its output: {}", site.log(&mutant.name, &mutant.case).display());
+        }
     }
     let tally = Tally {
         passed: caught as u64,

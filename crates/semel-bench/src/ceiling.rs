@@ -11,6 +11,9 @@ use crate::load::input;
 use crate::rounds::{Slice, Subject};
 use crate::stopwatch::Stopwatch;
 
+/// Transactions of 1,000 rows, about 85 pages each: more than SQLite lets the log hold.
+const RUN_IN: usize = 24;
+
 /// Rows of the same payload as the store's jobs, so many in a transaction.
 ///
 /// Checkpoints are SQLite's own: every 1,000 pages, by the writer.
@@ -46,6 +49,12 @@ impl Ceiling {
             seed,
             next: 0,
         })
+    }
+
+    /// Writes until the log has been checkpointed and begun anew, as a store is run in.
+    pub(crate) fn run_in(&self) -> Result<()> {
+        let payloads: Vec<String> = (0..1_000).map(|n| input(!self.seed, n)).collect();
+        (0..RUN_IN).try_for_each(|_| self.insert(&payloads))
     }
 
     fn insert(&self, payloads: &[String]) -> Result<()> {

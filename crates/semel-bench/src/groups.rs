@@ -8,6 +8,7 @@ use crate::load::{Kind, Load};
 use crate::report::median;
 use crate::rig::{Fill, LARGEST, Rig, preload};
 use crate::rounds::{Contestant, alternate, quotients};
+use crate::run_in::run_in;
 use crate::settings::Group;
 use crate::stopwatch::Stopwatch;
 use crate::subjects::{Callers, Lifecycle, Process, Submitting, What};
@@ -40,15 +41,19 @@ pub(crate) fn measure(bench: &mut Bench, group: Group) -> Result<()> {
 }
 
 fn rig(bench: &mut Bench) -> Result<Rig> {
-    Rig::open(
-        &bench.fresh_file()?,
-        bench.handle(),
-        Load::new(bench.settings.seed)?,
-    )
+    let load = Load::new(bench.settings.seed)?;
+    let rig = Rig::open(&bench.fresh_file()?, bench.handle(), load)?;
+    if bench.settings.steady {
+        run_in(&rig)?;
+    }
+    Ok(rig)
 }
 
 fn ceiling(bench: &mut Bench, name: &str, rows: usize) -> Result<Contestant> {
     let ceiling = Ceiling::open(&bench.fresh_file()?, rows, bench.settings.seed)?;
+    if bench.settings.steady {
+        ceiling.run_in()?;
+    }
     Ok(Contestant::ceiling(name, rows, ceiling))
 }
 
@@ -166,6 +171,9 @@ fn crowded_rig(bench: &mut Bench, waiting: usize) -> Result<Rig> {
     bench
         .report
         .add(&format!("open{}", suffix(waiting)), millis, "ms");
+    if bench.settings.steady {
+        run_in(&rig)?;
+    }
     Ok(rig)
 }
 

@@ -4,7 +4,8 @@
 //! counters on, inputs of about 300 bytes. The *ceiling* is plain SQLite in the same run: one table, one
 //! prepared INSERT, the same payload, cache and durability, SQLite's own checkpoints. The machine is not
 //! quiet, so ceiling and store take turns in short slices; a value is the median of its slices, and a ratio
-//! the median over the rounds of store against ceiling in the same round.
+//! the median over the rounds of store against ceiling in the same round. Each file is run in first, until
+//! its log is written over instead of growing.
 //!
 //! The store takes at most 1,000 items in one call. Where a name says `1024`, both sides use 1,000.
 //!
@@ -28,9 +29,11 @@ mod bench;
 mod ceiling;
 mod groups;
 mod load;
+mod machine;
 mod report;
 mod rig;
 mod rounds;
+mod run_in;
 mod settings;
 mod sizes;
 mod stopwatch;
@@ -61,10 +64,12 @@ pub fn run(args: impl IntoIterator<Item = String>) -> Result<()> {
 
 /// Measures; progress goes to the error output.
 pub fn measure(settings: &Settings) -> Result<Report> {
+    let machine = machine::Machine::watch();
     let mut bench = bench::Bench::new(settings)?;
     for group in &settings.groups {
         eprintln!("measuring {}", group.word());
         groups::measure(&mut bench, *group)?;
     }
+    bench.report.add_notes(machine.note());
     Ok(bench.report)
 }

@@ -71,6 +71,12 @@ impl Load {
         Ok(submission)
     }
 
+    /// A plain submission with an input of about so many bytes that no other call draws.
+    pub(crate) fn filler(&self, bytes: usize) -> Result<Submission> {
+        let input = Json::new(format!(r#"{{"filler":"{}"}}"#, "x".repeat(bytes)))?;
+        Ok(Submission::new(self.token(), self.task.clone(), input))
+    }
+
     /// A token no other is, later than those before.
     pub(crate) fn token(&self) -> Token {
         self.token_of(self.tokens.fetch_add(1, Ordering::Relaxed))
@@ -96,7 +102,11 @@ fn mix(seed: u64, n: u64) -> u64 {
 
 /// An order of about 300 bytes.
 pub(crate) fn input(seed: u64, n: u64) -> String {
-    let (customer, goods, rest) = (mix(seed, n), mix(seed + 1, n), mix(seed + 2, n));
+    let (customer, goods, rest) = (
+        mix(seed, n),
+        mix(seed.wrapping_add(1), n),
+        mix(seed.wrapping_add(2), n),
+    );
     format!(
         concat!(
             r#"{{"order":"{:010}-{:04}","customer":{{"id":"{:016x}","email":"{:08x}@example.com"}},"#,

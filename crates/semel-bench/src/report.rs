@@ -72,6 +72,10 @@ impl Report {
         }
     }
 
+    pub(crate) fn add_notes(&mut self, notes: impl IntoIterator<Item = String>) {
+        self.notes.extend(notes);
+    }
+
     pub(crate) fn add(&mut self, metric: &str, value: f64, unit: &'static str) {
         self.figures.push(Figure {
             metric: metric.to_owned(),

@@ -85,6 +85,8 @@ pub struct Settings {
     pub rounds: usize,
     /// How long a slice is to take.
     pub slice: Duration,
+    /// Run each file in first, until its log is written over instead of growing.
+    pub steady: bool,
     /// Keys that are held while duplicates come in.
     pub held: usize,
     /// Jobs in the files whose size is compared.
@@ -103,6 +105,7 @@ impl Default for Settings {
             waiting: vec![1_000_000],
             rounds: 5,
             slice: Duration::from_secs(1),
+            steady: true,
             held: 100_000,
             sized: 200_000,
             seed: 1,
@@ -128,6 +131,7 @@ impl Settings {
             waiting: vec![3_000],
             rounds: 1,
             slice: Duration::from_millis(20),
+            steady: false,
             held: 2_000,
             sized: 5_000,
             ..Settings::default()

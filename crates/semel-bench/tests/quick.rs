@@ -61,20 +61,27 @@ struct Line {
 }
 
 fn bench(args: &[&str]) -> String {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().expect("a directory can be made");
     let mut command = Command::new(env!("CARGO_BIN_EXE_semel-bench"));
-    let output = command.arg("--dir").arg(dir.path()).args(args).output().unwrap();
+    let output = command
+        .arg("--dir")
+        .arg(dir.path())
+        .args(args)
+        .output()
+        .expect("the bench can be started");
     assert!(
         output.status.success(),
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
     assert_eq!(
-        std::fs::read_dir(dir.path()).unwrap().count(),
+        std::fs::read_dir(dir.path())
+            .expect("the directory is there")
+            .count(),
         0,
         "it leaves nothing behind"
     );
-    String::from_utf8(output.stdout).unwrap()
+    String::from_utf8(output.stdout).expect("it writes UTF-8")
 }
 
 #[test]

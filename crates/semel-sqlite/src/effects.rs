@@ -27,16 +27,16 @@ pub fn steps(tx: &mut Tx<'_>, batch: &[StepRequest]) -> Result<Vec<StepOutcome>,
 }
 
 fn one_step(tx: &mut Tx<'_>, request: &StepRequest) -> Result<StepOutcome, Fail> {
+    let Some(row) = tx.find(&request.id)? else { return Ok(StepOutcome::NotFound) };
+    if let Err(refusal) = lifecycle::may_write(&row.life, request.fence) {
+        tx.count(row.lane, Counter::StaleWrites);
+        return Ok(StepOutcome::Refused(refusal));
+    }
     if let StepPhase::Confirm { output } = &request.phase {
         if output.as_str().len() > limits::OUTPUT_BYTES {
             let allowed = format!("at most {} bytes", limits::OUTPUT_BYTES);
             return Ok(StepOutcome::Invalid(Invalid::new("output of a step", allowed)));
         }
-    }
-    let Some(row) = tx.find(&request.id)? else { return Ok(StepOutcome::NotFound) };
-    if let Err(refusal) = lifecycle::may_write(&row.life, request.fence) {
-        tx.count(row.lane, Counter::StaleWrites);
-        return Ok(StepOutcome::Refused(refusal));
     }
     let origin = origin_of(tx, row.seq)?;
     let stored = find_step(&mut tx.statements, &origin, &request.step, tx.ns)?;

@@ -23,10 +23,10 @@ pub fn extend(tx: &mut Tx<'_>, request: &ExtendRequest) -> Result<Vec<WriteOutco
 }
 
 fn one_beat(tx: &mut Tx<'_>, beat: &Beat, lease: Millis) -> Result<WriteOutcome, Fail> {
+    let Some(row) = tx.find(&beat.id)? else { return Ok(WriteOutcome::NotFound) };
     if beat.progress.is_some_and(|progress| !(0.0..=1.0).contains(&progress)) {
         return Ok(WriteOutcome::Invalid(Invalid::new("progress", "a number from 0 to 1")));
     }
-    let Some(row) = tx.find(&beat.id)? else { return Ok(WriteOutcome::NotFound) };
     let until = tx.now.plus(lease);
     let life = match lifecycle::extend(&row.life, beat.fence, until, tx.now) {
         Ok(life) => life,
@@ -75,10 +75,10 @@ pub fn settle(tx: &mut Tx<'_>, batch: &[Settlement]) -> Result<Vec<WriteOutcome>
 }
 
 fn one_end(tx: &mut Tx<'_>, settlement: &Settlement) -> Result<WriteOutcome, Fail> {
+    let Some(row) = tx.find(&settlement.id)? else { return Ok(WriteOutcome::NotFound) };
     if let Err(invalid) = check(&settlement.result) {
         return Ok(WriteOutcome::Invalid(invalid));
     }
-    let Some(row) = tx.find(&settlement.id)? else { return Ok(WriteOutcome::NotFound) };
     let settled = lifecycle::settle(&row.life, &settlement.id, settlement.fence, &settlement.result, tx.now);
     let (life, end) = match settled {
         Err(refusal) => return Ok(refused(tx, &row, refusal)),

@@ -11,7 +11,8 @@ use semel_core::time::ManualClock;
 use semel_sqlite::{Options, SqliteStore, Synchronous};
 use tempfile::TempDir;
 
-struct Sqlite;
+/// Stores in a file each, in a directory that lives as long as they do.
+pub struct Sqlite;
 
 fn open(directory: &Path, namespace: &Name, clock: Arc<ManualClock>) -> Arc<dyn Store> {
     // A crash of a handle loses nothing that was not synced; the cases that kill processes use a place.
@@ -24,7 +25,10 @@ fn open(directory: &Path, namespace: &Name, clock: Arc<ManualClock>) -> Arc<dyn 
 }
 
 fn directory(keep: &Instance) -> &Path {
-    keep.keep.downcast_ref::<TempDir>().expect("made by create").path()
+    keep.keep
+        .downcast_ref::<TempDir>()
+        .expect("made by create")
+        .path()
 }
 
 impl Harness for Sqlite {
@@ -34,7 +38,10 @@ impl Harness for Sqlite {
 
     fn create(&self, namespace: &Name, clock: Arc<ManualClock>) -> Instance {
         let directory = tempfile::tempdir().expect("a directory");
-        Instance { store: open(directory.path(), namespace, clock), keep: Box::new(directory) }
+        Instance {
+            store: open(directory.path(), namespace, clock),
+            keep: Box::new(directory),
+        }
     }
 
     fn sibling(&self, instance: &Instance, namespace: &Name, clock: Arc<ManualClock>) -> Arc<dyn Store> {
@@ -45,14 +52,20 @@ impl Harness for Sqlite {
         let Instance { store, keep } = instance;
         drop(store);
         let directory = keep.downcast_ref::<TempDir>().expect("made by create").path();
-        Instance { store: open(directory, namespace, clock), keep }
+        Instance {
+            store: open(directory, namespace, clock),
+            keep,
+        }
     }
 
     fn place(&self) -> Option<Place> {
         let directory = tempfile::tempdir().expect("a directory");
         let location = directory.path().join("jobs.db").display().to_string();
         drop(SqliteStore::open(Options::new(&location)).expect("the store opens"));
-        Some(Place { location, keep: Box::new(directory) })
+        Some(Place {
+            location,
+            keep: Box::new(directory),
+        })
     }
 
     fn join(&self, location: &str) -> Arc<dyn Store> {

@@ -20,13 +20,19 @@ fn a_power_cut_loses_no_answer() {
         recording.counts,
         recording.checkpoints
     );
-    assert!(synced >= 5 && restarted >= 3, "hardly any checkpoint came between the commits");
+    assert!(
+        synced >= 5 && restarted >= 3,
+        "hardly any checkpoint came between the commits"
+    );
     for (seed, survive) in [(1, Survive::None), (2, Survive::Random)] {
         let tally = recording.cut(CUTS, seed, survive);
         eprintln!("FULL, {survive:?}: {tally}");
         assert!(tally.unsound.is_empty(), "{:#?}", tally.unsound);
         assert_eq!(tally.lost, 0, "{tally}");
-        assert!(tally.answers > CUTS * SUBMISSIONS / 4, "the cuts came too early to lose anything");
+        assert!(
+            tally.answers > CUTS * SUBMISSIONS / 4,
+            "the cuts came too early to lose anything"
+        );
     }
 }
 

@@ -113,7 +113,9 @@ fn write_package(site: &Site, name: &str, mut files: Files) -> Result<()> {
 fn write_root(site: &Site, members: &[String]) -> Result<()> {
     let real = fs::read_to_string(site.root.join("Cargo.toml"))
         .context("could not read the workspace's Cargo.toml")?;
-    let root = manifest::workspace(&real, &site.root, members)?;
+    let store = fs::read_to_string(site.store().join("Cargo.toml"))
+        .context("could not read the store's Cargo.toml")?;
+    let root = manifest::workspace(&real, &store, &site.root, members)?;
     write_if_changed(&site.workspace().join("Cargo.toml"), root.as_bytes())?;
     // The same versions as the real store; cargo adds the mutants by itself.
     match fs::read(site.root.join("Cargo.lock")) {

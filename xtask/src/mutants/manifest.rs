@@ -2,6 +2,7 @@
 //!
 //! A mutant keeps the library name of the store, so that its conformance test compiles unchanged, but needs a
 //! package name of its own. Inherited fields stay inherited: the generated root repeats what they refer to.
+//! Many copies are built and each runs one case, so the workspace's own crates are built for a quick build.
 
 use std::path::Path;
 
@@ -11,8 +12,9 @@ use toml::{Table, Value};
 /// The test every mutant is judged by.
 pub const SUITE: &str = "conformance";
 
-/// The root manifest: the settings of the real one, other members.
-pub fn workspace(real: &str, root: &Path, members: &[String]) -> Result<String> {
+/// The root manifest: the settings of the real one, other members. `store` is the manifest of the store.
+pub fn workspace(real: &str, store: &str, root: &Path, members: &[String]) -> Result<String> {
+    let store: Table = store.parse().context("could not read the store's Cargo.toml")?;
     let mut real: Table = real
         .parse()
         .context("could not read the workspace's Cargo.toml")?;
@@ -27,6 +29,7 @@ pub fn workspace(real: &str, root: &Path, members: &[String]) -> Result<String> 
     if let Some(dependencies) = workspace.get_mut("dependencies") {
         make_paths_absolute(dependencies, root);
     }
+    let own = own_crates(&workspace, &store);
     let mut generated = Table::from_iter([("workspace".to_owned(), Value::Table(workspace))]);
     for key in ["profile", "patch"] {
         if let Some(mut value) = real.remove(key) {
@@ -34,7 +37,38 @@ pub fn workspace(real: &str, root: &Path, members: &[String]) -> Result<String> 
             generated.insert(key.to_owned(), value);
         }
     }
+    hasten_build(&mut generated, &own);
     Ok(toml::to_string(&generated)?)
+}
+
+/// What the store depends on in its own workspace. Cargo complains about settings for packages nobody uses.
+fn own_crates(workspace: &Table, store: &Table) -> Vec<String> {
+    let lies_here = |name: &str| {
+        let dependency = workspace.get("dependencies").and_then(|table| table.get(name));
+        dependency.is_some_and(|dependency| dependency.get("path").is_some())
+    };
+    let used = store.iter().filter(|(key, _)| key.ends_with("dependencies"));
+    let names = used
+        .filter_map(|(_, table)| table.as_table())
+        .flat_map(Table::keys);
+    names.filter(|name| lies_here(name)).cloned().collect()
+}
+
+/// Neither the mutants nor the suite are optimised, and nobody debugs them; what they depend on stays as it is.
+fn hasten_build(generated: &mut Table, own: &[String]) {
+    let dev = table_in(table_in(generated, "profile"), "dev");
+    dev.insert("opt-level".into(), Value::from(0));
+    dev.insert("debug".into(), Value::from(false));
+    let packages = table_in(dev, "package");
+    for name in own {
+        table_in(packages, name).insert("opt-level".into(), Value::from(0));
+    }
+}
+
+/// The table of that name, made if it is missing.
+fn table_in<'t>(table: &'t mut Table, key: &str) -> &'t mut Table {
+    let value = table.entry(key).or_insert_with(|| Value::Table(Table::new()));
+    value.as_table_mut().expect("a table by the rules of cargo")
 }
 
 /// A mutant's manifest: the store's, under another package name, with the conformance test alone.
@@ -103,14 +137,19 @@ mod tests {
             edition = "2024"
             [workspace.dependencies]
             semel-core = { path = "crates/semel-core" }
+            semel-bench = { path = "crates/semel-bench" }
             serde = { version = "1", features = ["derive"] }
             [workspace.lints.rust]
             missing_docs = "warn"
+            [profile.dev]
+            debug = "line-tables-only"
             [profile.dev.package."*"]
             opt-level = 2
         "#;
+        let store = "[dependencies]\nsemel-core.workspace = true\nserde.workspace = true\n";
         let root = parsed(workspace(
             real,
+            store,
             Path::new("/home"),
             &["control".into(), "one".into()],
         ));
@@ -122,9 +161,15 @@ mod tests {
             edition = "2024"
             [workspace.dependencies]
             semel-core = { path = "/home/crates/semel-core" }
+            semel-bench = { path = "/home/crates/semel-bench" }
             serde = { version = "1", features = ["derive"] }
+            [profile.dev]
+            opt-level = 0
+            debug = false
             [profile.dev.package."*"]
             opt-level = 2
+            [profile.dev.package.semel-core]
+            opt-level = 0
         "#;
         assert_eq!(root, expected.parse().unwrap());
     }

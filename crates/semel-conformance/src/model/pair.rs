@@ -6,11 +6,12 @@ use std::sync::Arc;
 use semel_core::error::{Invalid, StoreError};
 use semel_core::ids::Name;
 use semel_core::memory::MemoryStore;
-use semel_core::store::{Capabilities, Store};
+use semel_core::store::{Capabilities, Retention, Store};
 use semel_core::time::{Clock as _, ManualClock, Timestamp};
 
 use super::Report;
 use super::known::Known;
+use super::steer::retention;
 use super::trace::Trace;
 use super::words::Words;
 use crate::harness::{Harness, Instance};
@@ -60,6 +61,7 @@ pub(super) struct Run<'a> {
     pub(super) clock: Arc<ManualClock>,
     pub(super) seed: u64,
     pub(super) rng: Rng,
+    pub(super) retention: Retention,
     pub(super) words: Words,
     pub(super) known: Known,
     pub(super) trace: Trace,
@@ -71,6 +73,7 @@ impl<'a> Run<'a> {
     pub(super) fn new(harness: &'a dyn Harness, seed: u64) -> Self {
         let namespace = name("default");
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_800_000_000_000)));
+        let mut rng = Rng::new(seed);
         let instance = harness.create(&namespace, clock.clone());
         Run {
             capabilities: instance.store.capabilities(),
@@ -80,7 +83,8 @@ impl<'a> Run<'a> {
             namespace,
             clock,
             seed,
-            rng: Rng::new(seed),
+            retention: retention(&mut rng),
+            rng,
             words: Words::new(),
             known: Known::default(),
             trace: Trace::default(),

@@ -5,6 +5,7 @@ use semel_core::store::{Retention, SettingChange, Target, UpkeepReport, UpkeepRe
 use semel_core::time::Millis;
 
 use super::pair::{Agreed, Run, same};
+use crate::rng::Rng;
 
 impl Run<'_> {
     pub(super) async fn set(&mut self) -> Agreed {
@@ -91,15 +92,12 @@ impl Run<'_> {
 
     /// Rounds of housekeeping until nothing is left; how much each round does is the store's business.
     pub(super) async fn upkeep(&mut self) -> Agreed {
-        let rng = &mut self.rng;
-        let minutes = |rng: &mut crate::rng::Rng| Millis::from_secs(60 * rng.between(1, 20));
-        let retention = Retention {
-            complete: minutes(rng),
-            failed: minutes(rng),
-            ledger: minutes(rng),
+        // Small enough to need several rounds, large enough for all leases: a snapshot is taken in the first round.
+        let budget = *self.rng.pick(&[100, 1_000]);
+        let request = UpkeepRequest {
+            retention: self.retention,
+            budget,
         };
-        let budget = *rng.pick(&[3, 1_000, 1_000]);
-        let request = UpkeepRequest { retention, budget };
         let answers = self
             .ask(("upkeep", 1), request, async |store, _| {
                 let mut sum = UpkeepReport::default();
@@ -160,5 +158,16 @@ impl Run<'_> {
         self.note("time passes", length);
         self.clock.advance(length);
         Ok(())
+    }
+}
+
+/// How long things are kept in a run: short, so that the population stays small, and different from each other.
+/// It does not change within a run; a store may plan ahead with it.
+pub(super) fn retention(rng: &mut Rng) -> Retention {
+    let mut minutes = || Millis::from_secs(60 * rng.between(1, 20));
+    Retention {
+        complete: minutes(),
+        failed: minutes(),
+        ledger: minutes(),
     }
 }

@@ -105,7 +105,10 @@ impl Inner {
             _ => None,
         };
         let collides_with = match &decision {
-            Decision::Accept { .. } => self.collision(prepared.key.as_ref(), moment.now),
+            // Without a key of its own it collides with nobody.
+            Decision::Accept { life, .. } if life.holding.is_some() => {
+                self.collision(prepared.key.as_ref(), moment.now)
+            }
             _ => None,
         };
         let differs = match &decision {

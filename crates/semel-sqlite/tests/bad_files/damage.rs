@@ -16,7 +16,7 @@ use semel_core::store::{Control as _, Inspect as _, Store as _, UpkeepRequest};
 use semel_core::view::Job;
 use semel_sqlite::{Options, SqliteStore, Synchronous};
 
-use crate::stage::{Rng, accepted, run_one};
+use crate::stage::{Rng, accepted, plain_connection, run_one};
 
 /// A file with jobs of which everything is known.
 struct Original {
@@ -38,18 +38,25 @@ enum Rest {
 fn make_original(rest: Rest) -> Original {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("jobs.db");
-    let store = SqliteStore::open(Options { synchronous: Synchronous::Off, ..Options::new(&path) });
+    let store = SqliteStore::open(Options {
+        synchronous: Synchronous::Off,
+        ..Options::new(&path)
+    });
     let store = store.expect("the store opens");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let mut ids = Vec::new();
     for half in 0..2 {
         runtime.block_on(fill(&store, half, &mut ids));
         if half == 0 || rest == Rest::InTheDatabase {
-            let other = crate::stage::plain_connection(&path);
-            other.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("a checkpoint");
+            let other = plain_connection(&path);
+            other
+                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+                .expect("a checkpoint");
         }
     }
-    let jobs = runtime.block_on(store.jobs_by_id(&ids)).expect("the store looks up jobs");
+    let jobs = runtime
+        .block_on(store.jobs_by_id(&ids))
+        .expect("the store looks up jobs");
     // The store is open: nothing has been copied since.
     let read = |name: &str| fs::read(directory.path().join(name)).expect("a file of the store");
     Original {
@@ -120,12 +127,17 @@ fn use_it(path: PathBuf, jobs: &[Job]) -> Fate {
         let fate = open_and_use(&path, &jobs);
         let _ = reply.send(fate);
     });
-    answer.recv_timeout(Duration::from_secs(60)).expect("it neither hangs nor panics")
+    answer
+        .recv_timeout(Duration::from_secs(60))
+        .expect("it neither hangs nor panics")
 }
 
 fn open_and_use(path: &Path, jobs: &[Job]) -> Fate {
     let mut fate = Fate::default();
-    let store = match SqliteStore::open(Options { synchronous: Synchronous::Off, ..Options::new(path) }) {
+    let store = match SqliteStore::open(Options {
+        synchronous: Synchronous::Off,
+        ..Options::new(path)
+    }) {
         Ok(store) => store,
         Err(error) => {
             assert_speaks(&error);
@@ -133,7 +145,10 @@ fn open_and_use(path: &Path, jobs: &[Job]) -> Fate {
             return fate;
         }
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
     runtime.block_on(async {
         read(&store, jobs, &mut fate).await;
         note(store.stats().await, &mut fate);
@@ -153,14 +168,15 @@ fn note<T>(result: Result<T, StoreError>, fate: &mut Fate) -> Option<T> {
 }
 
 fn assert_speaks(error: &StoreError) {
-    if std::env::var("SEMEL_TELL").is_ok() { eprintln!("TOLD {error:?}"); }
     assert!(error.to_string().len() > 20, "{error:?}");
 }
 
 async fn read(store: &SqliteStore, jobs: &[Job], fate: &mut Fate) {
     for batch in jobs.chunks(50) {
         let ids: Vec<JobId> = batch.iter().map(|job| job.id.clone()).collect();
-        let Some(found) = note(store.jobs_by_id(&ids).await, fate) else { continue };
+        let Some(found) = note(store.jobs_by_id(&ids).await, fate) else {
+            continue;
+        };
         for (known, job) in batch.iter().zip(found) {
             match job {
                 None => fate.missing += 1,
@@ -175,7 +191,10 @@ async fn read(store: &SqliteStore, jobs: &[Job], fate: &mut Fate) {
 
 /// Writing onto a damaged file may fail, and must say so.
 async fn write(store: &SqliteStore, fate: &mut Fate) {
-    note(store.submit(vec![kit::with(Dedup::explicit("fresh"))]).await, fate);
+    note(
+        store.submit(vec![kit::with(Dedup::explicit("fresh"))]).await,
+        fate,
+    );
     let claims = note(store.claim(kit::claim_request(20)).await, fate).unwrap_or_default();
     for claimed in claims {
         let settlement = semel_core::store::Settlement {
@@ -227,7 +246,13 @@ impl fmt::Display for Tally {
             f,
             "{} files: {} gave a typed error, {} were found out by the doctor alone, {} show a job otherwise \
              ({} its input) and {} miss one without a word, {} were unharmed",
-            self.tried, self.told, self.found, self.silently_wrong, self.wrong_input, self.silently_missing, self.unharmed
+            self.tried,
+            self.told,
+            self.found,
+            self.silently_wrong,
+            self.wrong_input,
+            self.silently_missing,
+            self.unharmed
         )
     }
 }
@@ -235,7 +260,10 @@ impl fmt::Display for Tally {
 #[test]
 fn flipped_bits_never_make_it_panic_or_hang() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let (original, before) = (make_original(Rest::InTheDatabase), panics().load(Ordering::SeqCst));
+    let (original, before) = (
+        make_original(Rest::InTheDatabase),
+        panics().load(Ordering::SeqCst),
+    );
     let (mut rng, mut tally) = (Rng::new(11), Tally::default());
     for _ in 0..flips() {
         let mut database = original.database.clone();
@@ -247,7 +275,104 @@ fn flipped_bits_never_make_it_panic_or_hang() {
     assert_eq!(panics().load(Ordering::SeqCst), before, "no thread panics");
     assert!(tally.told + tally.found > 0, "no flip was noticed at all");
     // SQLite keeps no checksum of a page: a flip inside a text cannot be known. Everything else has to be.
-    assert!(tally.silently_wrong + tally.silently_missing < tally.tried / 4, "{tally}");
+    assert!(
+        tally.silently_wrong + tally.silently_missing < tally.tried / 4,
+        "{tally}"
+    );
+}
+
+/// Numbers that no store writes, as a flipped bit leaves them: the highest, the lowest, none of those with a meaning.
+#[test]
+fn numbers_that_no_store_writes_never_make_it_panic_or_hang() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let (original, before) = (
+        make_original(Rest::InTheDatabase),
+        panics().load(Ordering::SeqCst),
+    );
+    let columns = [
+        "life.phase",
+        "life.nprio",
+        "life.run_at",
+        "life.attempt",
+        "life.max_attempts",
+        "life.deliveries",
+        "life.max_deliveries",
+        "life.fence",
+        "life.settled",
+        "life.began",
+        "life.until",
+        "life.started_at",
+        "life.finished_at",
+        "life.worker",
+        "life.last_error",
+        "life.hold",
+        "life.ttl",
+        "life.cool_down",
+        "life.taken_at",
+        "life.expires_at",
+        "life.generation",
+        "life.lane",
+        "job.enqueued_at",
+        "job.timeout",
+        "job.key_by",
+        "job.born",
+        "lane.waiting",
+        "lane.running",
+        "lane.complete",
+        "lane.n_accepted",
+        "ended.at",
+        "ended.n",
+        "lease.until",
+        "lease.fence",
+        "lease.forget_at",
+        "ready.run_at",
+        "ready.nprio",
+        "token.ref",
+        "key.generation",
+        "key.seq",
+        "life.seq",
+        "job.seq",
+        "namespace.ns",
+        "lane.ns",
+    ];
+    let mut panicking = Vec::new();
+    for column in columns {
+        for value in [i64::MAX, i64::MIN, -128, -1, 99] {
+            let (table, name) = column.split_once('.').unwrap();
+            // One row: the newest, which is what the next number is taken from.
+            let sql = format!(
+                "UPDATE OR REPLACE {table} SET {name} = {value} WHERE rowid = (SELECT max(rowid) FROM {table})"
+            );
+            let keyed = ["ready", "token", "key", "ended"].contains(&table);
+            let sql = if keyed {
+                format!("UPDATE OR REPLACE {table} SET {name} = {value}")
+            } else {
+                sql
+            };
+            let count = panics().load(Ordering::SeqCst);
+            try_edited(&original, &sql);
+            if panics().load(Ordering::SeqCst) > count {
+                panicking.push(sql);
+            }
+        }
+    }
+    assert!(
+        panicking.is_empty(),
+        "a thread of the store panics after:\n{}",
+        panicking.join("\n")
+    );
+    assert_eq!(panics().load(Ordering::SeqCst), before);
+}
+
+/// Edits a copy of the file and uses it.
+fn try_edited(original: &Original, sql: &str) -> Fate {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("jobs.db");
+    fs::write(&path, &original.database).expect("the file is written");
+    plain_connection(&path)
+        .execute_batch(sql)
+        .expect("the file can be edited");
+    use_it(path, &original.jobs)
 }
 
 /// How many bits are flipped; a longer campaign can ask for more.
@@ -275,7 +400,10 @@ fn a_damaged_log_gives_an_older_state_but_never_a_wrong_one() {
         assert!(!fate.told && !fate.found, "round {round}: {fate:?}");
         // What has happened since the state that is left is not shown, but an input never changes.
         assert_eq!(fate.wrong_input, 0, "round {round}: {fate:?}");
-        assert!(fate.missing <= JOBS / 2, "round {round}: what is in the database file is still there");
+        assert!(
+            fate.missing <= JOBS / 2,
+            "round {round}: what is in the database file is still there"
+        );
         older += usize::from(fate.missing > 0);
     }
     eprintln!("damaged logs: 60 files, {older} of them open with an older state, none with a wrong one");
@@ -286,7 +414,10 @@ fn a_damaged_log_gives_an_older_state_but_never_a_wrong_one() {
 #[test]
 fn a_database_that_was_cut_off_is_told() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let (original, before) = (make_original(Rest::InTheDatabase), panics().load(Ordering::SeqCst));
+    let (original, before) = (
+        make_original(Rest::InTheDatabase),
+        panics().load(Ordering::SeqCst),
+    );
     let (mut rng, mut tally) = (Rng::new(13), Tally::default());
     for _ in 0..40 {
         let mut database = original.database.clone();

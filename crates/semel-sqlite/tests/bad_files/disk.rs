@@ -17,7 +17,10 @@ use semel_sqlite::{Options, SqliteStore};
 use crate::stage::{Rng, accept, accepted, all_jobs, assert_sound, complete};
 
 fn options(vfs: &Vfs, directory: &Path) -> Options {
-    Options { vfs: Some(vfs.name().to_owned()), ..Options::new(directory.join("jobs.db")) }
+    Options {
+        vfs: Some(vfs.name().to_owned()),
+        ..Options::new(directory.join("jobs.db"))
+    }
 }
 
 /// Whether an error says what such a fault means: full, and nothing was applied; or unavailable, and send it again.
@@ -73,8 +76,15 @@ async fn assert_there(store: &SqliteStore, ids: &[JobId]) {
 async fn fail_and_recover(vfs: &Vfs, rng: &mut Rng, fault: Fault) -> (usize, usize) {
     let directory = tempfile::tempdir().expect("a directory");
     let store = Arc::new(SqliteStore::open(options(vfs, directory.path())).expect("the store opens"));
-    let mut ids = vec![accept(&store, kit::plain()).await, accept(&store, kit::plain()).await];
-    let claimed = store.claim(kit::claim_request(1)).await.expect("the store answers").remove(0);
+    let mut ids = vec![
+        accept(&store, kit::plain()).await,
+        accept(&store, kit::plain()).await,
+    ];
+    let claimed = store
+        .claim(kit::claim_request(1))
+        .await
+        .expect("the store answers")
+        .remove(0);
 
     vfs.fail_writes_after(Some(1 + rng.next() % 40), fault);
     let known = submit_until_refused(&store, rng, fault).await;
@@ -83,7 +93,10 @@ async fn fail_and_recover(vfs: &Vfs, rng: &mut Rng, fault: Fault) -> (usize, usi
     let settled = store.settle(vec![]).await;
     assert!(settled.is_ok() || says(fault, &settled.unwrap_err()));
     let claim = store.claim(kit::claim_request(1)).await;
-    assert!(says(fault, &claim.unwrap_err()), "a claim has to be written down too");
+    assert!(
+        says(fault, &claim.unwrap_err()),
+        "a claim has to be written down too"
+    );
     vfs.fail_writes_after(None, fault);
 
     // Nothing has to be opened again: the same tokens are sent once more, and the lease of before is still good.
@@ -145,7 +158,10 @@ async fn a_checkpoint_onto_a_full_disk_loses_nothing() {
         vfs.fail_writes_after(Some(nth), Fault::Full);
         let checkpoint = other.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         vfs.fail_writes_after(None, Fault::Full);
-        assert!(checkpoint.is_err() || nth > 5, "the disk did not fail at write {nth}");
+        assert!(
+            checkpoint.is_err() || nth > 5,
+            "the disk did not fail at write {nth}"
+        );
         ids.push(accept(&store, kit::plain()).await);
         assert_there(&store, &ids).await;
         assert_sound(&store).await;

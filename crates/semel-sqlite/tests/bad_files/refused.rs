@@ -28,7 +28,9 @@ fn refusal(options: Options) -> (String, String) {
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).expect("the directory can be read");
     let name = |entry: std::io::Result<fs::DirEntry>| entry.expect("an entry").file_name().into_string();
-    entries.map(|entry| name(entry).expect("a name in UTF-8")).collect()
+    entries
+        .map(|entry| name(entry).expect("a name in UTF-8"))
+        .collect()
 }
 
 #[test]
@@ -51,8 +53,12 @@ fn a_database_of_another_program_is_refused_and_left_alone() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("other.db");
         let other = Connection::open(&path).unwrap();
-        other.query_row(&format!("PRAGMA journal_mode = {mode}"), [], |_| Ok(())).unwrap();
-        other.execute_batch("CREATE TABLE invoices (n INTEGER); INSERT INTO invoices VALUES (7);").unwrap();
+        other
+            .query_row(&format!("PRAGMA journal_mode = {mode}"), [], |_| Ok(()))
+            .unwrap();
+        other
+            .execute_batch("CREATE TABLE invoices (n INTEGER); INSERT INTO invoices VALUES (7);")
+            .unwrap();
         drop(other);
         let before = fs::read(&path).unwrap();
         let (reason, hint) = refusal(Options::new(&path));
@@ -64,7 +70,9 @@ fn a_database_of_another_program_is_refused_and_left_alone() {
 
 fn set_schema(path: &Path, version: i64) {
     let sql = format!("PRAGMA user_version = {version}");
-    plain_connection(path).execute_batch(&sql).expect("the version is written");
+    plain_connection(path)
+        .execute_batch(&sql)
+        .expect("the version is written");
 }
 
 #[tokio::test]
@@ -77,7 +85,10 @@ async fn a_schema_from_the_future_is_refused_and_left_alone() {
     set_schema(&path, SCHEMA + 1);
     let before = fs::read(&path).unwrap();
     let (reason, hint) = refusal(Options::new(&path));
-    assert!(reason.contains(&(SCHEMA + 1).to_string()) && reason.contains(&SCHEMA.to_string()), "{reason}");
+    assert!(
+        reason.contains(&(SCHEMA + 1).to_string()) && reason.contains(&SCHEMA.to_string()),
+        "{reason}"
+    );
     assert!(hint.contains("newer program"), "{hint}");
     assert_eq!(fs::read(&path).unwrap(), before, "not a byte has changed");
     set_schema(&path, SCHEMA);
@@ -88,13 +99,20 @@ async fn a_schema_from_the_future_is_refused_and_left_alone() {
 /// Every row of every table, counted.
 fn rows(path: &Path) -> Vec<(String, i64)> {
     let connection = plain_connection(path);
-    let mut tables = connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").expect("a query");
-    let tables = tables.query_map([], |row| row.get::<_, String>(0)).expect("a list of tables");
+    let mut tables = connection
+        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        .expect("a query");
+    let tables = tables
+        .query_map([], |row| row.get::<_, String>(0))
+        .expect("a list of tables");
     let count = |table: &str| {
         let sql = format!("SELECT count(*) FROM \"{table}\"");
         connection.query_row(&sql, [], |row| row.get(0)).expect("a count")
     };
-    tables.map(|table| table.expect("a name")).map(|table| (table.clone(), count(&table))).collect()
+    tables
+        .map(|table| table.expect("a name"))
+        .map(|table| (table.clone(), count(&table)))
+        .collect()
 }
 
 #[tokio::test]
@@ -109,7 +127,9 @@ async fn a_schema_that_becomes_newer_under_an_open_store_stops_its_writes() {
     // Twice: the first refusal must not be taken for a look that has already been made.
     for _ in 0..2 {
         let error = store.submit(vec![kit::plain()]).await.unwrap_err();
-        let StoreError::Refused { reason, hint } = &error else { panic!("{error:?}") };
+        let StoreError::Refused { reason, hint } = &error else {
+            panic!("{error:?}")
+        };
         assert!(reason.contains(&(SCHEMA + 1).to_string()), "{reason}");
         assert!(hint.contains("newer program"), "{hint}");
         assert!(!error.is_retryable());
@@ -147,7 +167,10 @@ async fn all_callers_of_a_commit_are_told_of_the_newer_schema() {
 #[test]
 fn a_missing_file_is_not_made_by_those_who_only_look() {
     let directory = tempfile::tempdir().unwrap();
-    let options = Options { create: false, ..Options::new(directory.path().join("jobs.db")) };
+    let options = Options {
+        create: false,
+        ..Options::new(directory.path().join("jobs.db"))
+    };
     let (reason, hint) = refusal(options);
     assert!(reason.contains("there is no store"), "{reason}");
     assert!(!hint.is_empty());
@@ -167,8 +190,15 @@ fn a_place_where_no_file_can_be_is_refused_with_a_hint() {
     ];
     for place in places {
         for create in [true, false] {
-            let (reason, hint) = refusal(Options { create, ..Options::new(&place) });
-            assert!(!reason.is_empty() && !hint.is_empty(), "{}: {reason}; {hint}", place.display());
+            let (reason, hint) = refusal(Options {
+                create,
+                ..Options::new(&place)
+            });
+            assert!(
+                !reason.is_empty() && !hint.is_empty(),
+                "{}: {reason}; {hint}",
+                place.display()
+            );
         }
     }
     assert_eq!(names(directory.path()), ["file"]);
@@ -185,9 +215,12 @@ fn what_may_not_be_written_to_says_so() {
     }
     let directory = tempfile::tempdir().unwrap();
     allow(directory.path(), 0o755);
-    for (name, directory_mode, file_mode) in
-        [("both", 0o555, 0o444), ("directory", 0o555, 0o666), ("file", 0o777, 0o444), ("empty", 0o555, 0)]
-    {
+    for (name, directory_mode, file_mode) in [
+        ("both", 0o555, 0o444),
+        ("directory", 0o555, 0o666),
+        ("file", 0o777, 0o444),
+        ("empty", 0o555, 0),
+    ] {
         let place = directory.path().join(name);
         fs::create_dir(&place).unwrap();
         if file_mode != 0 {
@@ -206,15 +239,26 @@ fn allow(path: &Path, mode: u32) {
 
 fn as_nobody(place: &Path) {
     const NOBODY: u32 = 65_534;
-    let root = fs::metadata("/proc/self").expect("a process has a directory").uid() == 0;
+    let root = fs::metadata("/proc/self")
+        .expect("a process has a directory")
+        .uid()
+        == 0;
     if !root {
         return try_read_only(place);
     }
     // The executable may lie where nobody may not go.
     let program = place.parent().expect("made in a directory").join("test");
-    fs::copy(std::env::current_exe().expect("a test knows its executable"), &program).expect("it can be copied");
+    fs::copy(
+        std::env::current_exe().expect("a test knows its executable"),
+        &program,
+    )
+    .expect("it can be copied");
     let child = Command::new(program)
-        .args(["--exact", "refused::what_may_not_be_written_to_says_so", "--nocapture"])
+        .args([
+            "--exact",
+            "refused::what_may_not_be_written_to_says_so",
+            "--nocapture",
+        ])
         .env(PLACE, place)
         .current_dir("/")
         .uid(NOBODY)
@@ -222,14 +266,21 @@ fn as_nobody(place: &Path) {
         .output()
         .expect("the test starts again");
     let said = String::from_utf8_lossy(&child.stdout).into_owned() + &String::from_utf8_lossy(&child.stderr);
-    assert!(child.status.success() && said.contains("1 passed"), "{}: {said}", place.display());
+    assert!(
+        child.status.success() && said.contains("1 passed"),
+        "{}: {said}",
+        place.display()
+    );
     eprint!("{}", String::from_utf8_lossy(&child.stderr));
 }
 
 fn try_read_only(place: &Path) {
     let there = names(place);
     for create in [true, false] {
-        let error = match SqliteStore::open(Options { create, ..Options::new(place.join("jobs.db")) }) {
+        let error = match SqliteStore::open(Options {
+            create,
+            ..Options::new(place.join("jobs.db"))
+        }) {
             // A file that can be read but not written, in a directory that can: it opens for those who only look.
             Ok(store) => first_write(&store),
             Err(error) => {
@@ -246,9 +297,14 @@ fn try_read_only(place: &Path) {
 }
 
 fn first_write(store: &SqliteStore) -> StoreError {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime");
     runtime.block_on(async {
         assert!(store.stats().await.is_ok(), "what can be read is read");
-        store.submit(vec![kit::plain()]).await.expect_err("what cannot be written is not answered")
+        store
+            .submit(vec![kit::plain()])
+            .await
+            .expect_err("what cannot be written is not answered")
     })
 }

@@ -201,7 +201,10 @@ async fn end(load: &Load, claims: &[Claimed], rng: &mut Rng) {
         fence: claimed.fence,
         result,
     };
-    let batch: Vec<Settlement> = claims.iter().map(|claimed| settle(claimed, ending(rng))).collect();
+    let batch: Vec<Settlement> = claims
+        .iter()
+        .map(|claimed| settle(claimed, ending(rng)))
+        .collect();
     let outcomes = load.store.settle(batch).await.expect("the store answers");
     for (claimed, outcome) in claims.iter().zip(outcomes) {
         let id = claimed.job.id.clone();
@@ -239,19 +242,27 @@ fn beside_checkpoints(vfs: &Vfs, directory: &Path, synchronous: Synchronous, wor
         .pragma_update(None, "synchronous", word)
         .expect("a setting");
     // Long enough to come in between two commits, short enough not to keep anybody waiting.
-    connection.busy_timeout(Duration::from_millis(20)).expect("a setting");
+    connection
+        .busy_timeout(Duration::from_millis(20))
+        .expect("a setting");
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // It owns the connection: the last one to close it must be the store.
             let connection = connection;
-            for mode in ["PASSIVE", "PASSIVE", "RESTART", "PASSIVE", "TRUNCATE"].iter().cycle() {
+            for mode in ["PASSIVE", "PASSIVE", "RESTART", "PASSIVE", "TRUNCATE"]
+                .iter()
+                .cycle()
+            {
                 if done.load(Ordering::SeqCst) {
                     return;
                 }
                 std::thread::sleep(Duration::from_millis(3));
                 let checkpoint = format!("PRAGMA wal_checkpoint({mode})");
                 let frames = connection.query_row(&checkpoint, [], |row| row.get::<_, i64>(2));
-                moved.fetch_add(usize::from(frames.is_ok_and(|frames| frames > 0)), Ordering::SeqCst);
+                moved.fetch_add(
+                    usize::from(frames.is_ok_and(|frames| frames > 0)),
+                    Ordering::SeqCst,
+                );
             }
         });
         work();
@@ -290,6 +301,19 @@ pub struct Tally {
     pub unsound: Vec<String>,
 }
 
+impl Tally {
+    /// Adds the cuts of another recording.
+    #[allow(dead_code)] // for campaigns over several recordings
+    pub fn add(&mut self, other: Tally) {
+        self.cuts += other.cuts;
+        self.answers += other.answers;
+        self.lossy += other.lossy;
+        self.lost += other.lost;
+        self.ahead += other.ahead;
+        self.unsound.extend(other.unsound);
+    }
+}
+
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -316,7 +340,10 @@ impl Recording {
     pub fn turns(&self) -> (usize, usize) {
         let log = format!("{:?}", self.log);
         let count = |what: String| log.matches(&what).count();
-        (count(format!("sync {FILE} up")), count(format!("write {FILE}-wal at 0,")))
+        (
+            count(format!("sync {FILE} up")),
+            count(format!("write {FILE}-wal at 0,")),
+        )
     }
 
     /// Cuts the power at random moments.
@@ -373,9 +400,7 @@ async fn examine(store: &SqliteStore, answers: &[&Answer], verdict: &mut Verdict
         Ok(findings) => verdict
             .unsound
             .extend(findings.iter().map(|finding| format!("{finding:?}"))),
-        Err(error) => verdict
-            .unsound
-            .push(format!("the doctor cannot look: {error}")),
+        Err(error) => verdict.unsound.push(format!("the doctor cannot look: {error}")),
     }
     let jobs = all_jobs(store).await;
     let stats = store.stats().await.expect("the store counts");
@@ -397,7 +422,13 @@ fn miscounted(stats: &Stats, jobs: &[Job]) -> Vec<String> {
         .into_iter()
         .filter(|(counter, there)| stats.raw.get(*counter) != *there);
     wrong
-        .map(|(counter, there)| format!("{} counts {}, not {there}", counter.word(), stats.raw.get(counter)))
+        .map(|(counter, there)| {
+            format!(
+                "{} counts {}, not {there}",
+                counter.word(),
+                stats.raw.get(counter)
+            )
+        })
         .collect()
 }
 
@@ -471,7 +502,10 @@ async fn missing_duplicates(
     let mut found: HashMap<JobId, usize> = HashMap::new();
     let mut page = Page::first(500);
     loop {
-        let listing = store.ledger(LedgerFilter::default(), page).await.expect("the ledger");
+        let listing = store
+            .ledger(LedgerFilter::default(), page)
+            .await
+            .expect("the ledger");
         for entry in listing.items {
             *found.entry(entry.holder).or_default() += 1;
         }

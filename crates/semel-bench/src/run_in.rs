@@ -1,0 +1,54 @@
+//! Running a file in: a log that still grows is slower to sync than one that is written over.
+//!
+//! Growing a file makes the file system commit its own journal with every sync. A store that has been at
+//! work for a while does not pay that any more, nor does raw SQLite; a fresh file would be measured by it.
+
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::Result;
+
+use semel_core::job::Outcome;
+
+use crate::rig::Rig;
+
+/// Bytes of a large input.
+const LARGE: usize = 200_000;
+/// Calls with large inputs, and inputs in each: more than the log may hold before it is restarted.
+const CALLS: usize = 4;
+const IN_A_CALL: usize = 100;
+/// Small jobs at most, until the store has come to restart its log.
+const LIVES: usize = 1_000;
+
+/// Lets the store fill its log and begin it anew. No job is left waiting that was not before.
+pub(crate) fn run_in(rig: &Rig) -> Result<()> {
+    for _ in 0..CALLS {
+        rig.block_on(live(rig, IN_A_CALL, LARGE))?;
+    }
+    let log = rig.store.path().with_extension("db-wal");
+    let before = restarts(&log);
+    for _ in 0..LIVES {
+        if restarts(&log) != before {
+            return Ok(());
+        }
+        rig.block_on(live(rig, 1, 1))?;
+    }
+    eprintln!("  the log was not restarted in {LIVES} lives: the figures may be those of a growing file");
+    Ok(())
+}
+
+async fn live(rig: &Rig, jobs: usize, bytes: usize) -> Result<()> {
+    let batch = (0..jobs).map(|_| rig.load.filler(bytes)).collect::<Result<_>>()?;
+    rig.submit(batch, Outcome::Accepted).await?;
+    let claimed = rig.claim(jobs).await?;
+    rig.complete(claimed).await
+}
+
+/// How often the log was begun anew, as its header says; nothing if there is none.
+fn restarts(log: &Path) -> Option<[u8; 4]> {
+    let mut header = [0u8; 16];
+    std::fs::File::open(log)
+        .and_then(|mut file| file.read_exact(&mut header))
+        .ok()?;
+    header.last_chunk().copied()
+}
