@@ -465,8 +465,12 @@ pub fn explain(tx: &mut Tx<'_>, item: &Item) -> Result<Explanation, Fail> {
             return Ok(Explanation { submitted, key: None, holder: None, admissible_at: None });
         }
     };
+    let (queue, task) = (&prepared.submission.queue, &prepared.submission.task);
+    let judged = answered_before(tx, &prepared)?.is_none()
+        && tx.closed(queue, task).is_none()
+        && tx.bounded(queue, task).is_ok();
     let unsaid = prepared.submission.policy == Policy::Unsaid;
-    let prepared = match unsaid && tx.is_unique(&prepared.submission.queue) {
+    let prepared = match judged && unsaid && tx.is_unique(&prepared.submission.queue) {
         true => prepared.with_queue_policy(tx.namespace, tx.now)?,
         false => prepared,
     };
@@ -474,8 +478,7 @@ pub fn explain(tx: &mut Tx<'_>, item: &Item) -> Result<Explanation, Fail> {
         Some(key) => find_holder(tx, key)?,
         None => None,
     };
-    let mut admissible_at = Some(tx.now);
-    let mut holder = None;
+    let (mut admissible_at, mut holder) = (None, None);
     if let Some(found) = found {
         let life = &found.row.life;
         admissible_at = life.holding.as_ref().and_then(|holding| holding.free_at(life));
@@ -483,7 +486,9 @@ pub fn explain(tx: &mut Tx<'_>, item: &Item) -> Result<Explanation, Fail> {
         holder = whole.and_then(|whole| whole.key_view(life, tx.now)).map(|key| (view(tx, &found), key));
     }
     let submitted = one(tx, &Ok(prepared.clone()))?;
-    if submitted.outcome() == Some(Outcome::Accepted) {
+    if !judged {
+        admissible_at = None;
+    } else if submitted.outcome() == Some(Outcome::Accepted) {
         admissible_at = Some(tx.now);
     }
     Ok(Explanation { submitted, key: prepared.key, holder, admissible_at })

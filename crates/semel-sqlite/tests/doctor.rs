@@ -27,10 +27,14 @@ struct Patient {
 
 impl Patient {
     fn new() -> Self {
+        Self::with(Synchronous::Off)
+    }
+
+    fn with(synchronous: Synchronous) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("jobs.db");
         let options = Options {
-            synchronous: Synchronous::Off,
+            synchronous,
             ..Options::new(&path)
         };
         let store = Arc::new(SqliteStore::open(options).expect("the store opens"));
@@ -169,7 +173,7 @@ async fn a_place_without_a_job_is_taken_away() {
 async fn a_place_that_leads_to_a_finished_job_does_not_run_it_again() {
     let patient = Patient::new();
     let done = accept(&patient.store, sick()).await;
-    assert_eq!(patient.run_all().await, [done.clone()]);
+    assert_eq!(patient.run_all().await, std::slice::from_ref(&done));
     patient.break_by("INSERT INTO ready SELECT lane, nprio, run_at, seq FROM life");
     patient.break_by("UPDATE lane SET waiting = waiting + 1");
     let claims = patient.store.claim(claim_of(&["sick"], 1)).await;
@@ -286,7 +290,8 @@ async fn everything_broken_at_once_is_whole_after_one_repair() {
 /// A repair shares its commit with whatever else is being called: neither may spoil the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repair_in_the_middle_of_work_finds_and_spoils_nothing() {
-    let patient = Patient::new();
+    // While a commit is synced the next calls queue up, so that they share one.
+    let patient = Patient::with(Synchronous::Full);
     let mut calls = tokio::task::JoinSet::new();
     for n in 0..8 {
         let store = patient.store.clone();

@@ -9,7 +9,8 @@ use semel_core::counters::Counter;
 use semel_core::error::StoreError;
 use semel_core::ids::JobId;
 use semel_core::job::State;
-use semel_core::store::{Inspect as _, Store as _};
+use semel_core::lifecycle::Settle;
+use semel_core::store::{Claimed, Inspect as _, Settlement, Store as _};
 use semel_core::submission::Submission;
 use semel_powercut::{Fault, Vfs, install};
 use semel_sqlite::{Options, SqliteStore};
@@ -72,6 +73,15 @@ async fn assert_there(store: &SqliteStore, ids: &[JobId]) {
     assert_eq!(missing, 0, "of {} answered jobs", ids.len());
 }
 
+fn completion(claimed: &Claimed) -> Settlement {
+    let result = Settle::Complete { output: None };
+    Settlement {
+        id: claimed.job.id.clone(),
+        fence: claimed.fence,
+        result,
+    }
+}
+
 /// One round: some work, a disk that fails at a random write, the same store again once it has recovered.
 async fn fail_and_recover(vfs: &Vfs, rng: &mut Rng, fault: Fault) -> (usize, usize) {
     let directory = tempfile::tempdir().expect("a directory");
@@ -90,12 +100,13 @@ async fn fail_and_recover(vfs: &Vfs, rng: &mut Rng, fault: Fault) -> (usize, usi
     let known = submit_until_refused(&store, rng, fault).await;
     ids.extend(known.accepted.iter().cloned());
     assert_there(&store, &ids).await;
-    let settled = store.settle(vec![]).await;
-    assert!(settled.is_ok() || says(fault, &settled.unwrap_err()));
+    let settled = store.settle(vec![completion(&claimed)]).await;
+    let settled = settled.expect_err("an end has to be written down");
     let claim = store.claim(kit::claim_request(1)).await;
+    let claim = claim.expect_err("a claim has to be written down too");
     assert!(
-        says(fault, &claim.unwrap_err()),
-        "a claim has to be written down too"
+        says(fault, &settled) && says(fault, &claim),
+        "{settled:?}, {claim:?}"
     );
     vfs.fail_writes_after(None, fault);
 
