@@ -23,6 +23,7 @@
 //! | `open_1m`, … | opening that file, until a first submission is answered |
 //! | `mem_job`, `mem_dedupe` | bytes on disk per job, and per held key beyond its job |
 //! | `syncs_ceiling_1`, `syncs_enqueue_1`, `syncs_enqueue_c64`, `syncs_lifecycle` | fsyncs per row or job |
+//! | `written_ceiling_1`, `written_enqueue_1`, `written_enqueue_c64`, `written_lifecycle` | bytes written to log and file, per row or job |
 //! | `ratio_…` | the figure over its ceiling |
 
 mod bench;

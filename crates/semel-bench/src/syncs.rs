@@ -1,4 +1,4 @@
-//! How often the disk is told to sync: counted, not assumed.
+//! How often the disk is told to sync, and how much is written: counted, not assumed.
 
 use anyhow::{Context, Result};
 
@@ -10,27 +10,31 @@ use crate::ceiling::Ceiling;
 use crate::load::{Kind, Load};
 use crate::rig::{LARGEST, Rig};
 use crate::rounds::Subject;
+use crate::run_in::run_in;
 use crate::subjects::{Callers, Lifecycle, Submitting, What};
 
-/// Commits counted: few enough that no checkpoint comes in between.
-const COMMITS: usize = 100;
+/// Commits of a lone caller: enough that checkpoints have their share.
+const COMMITS: usize = 200;
 /// Submissions of each of the callers.
 const EACH: usize = 20;
 /// Rounds of the lifecycle.
 const ROUNDS: usize = 4;
 
-/// Counts syncs per row, per job submitted alone or beside others, and per job that lived.
+/// Counts per row, per job submitted alone or beside others, and per job that lived.
 pub(crate) fn measure(bench: &mut Bench) -> Result<()> {
     let vfs = semel_powercut::install("semel-count").context("installing the counting VFS")?;
     let seed = bench.settings.seed;
     let raw = Ceiling::open_with_vfs(&bench.fresh_file()?, vfs.name(), seed)?;
-    count(bench, &vfs, "syncs_ceiling_1", raw, COMMITS)?;
+    if bench.settings.steady {
+        raw.run_in()?;
+    }
+    count(bench, &vfs, "ceiling_1", raw, COMMITS)?;
     let alone = Submitting::new(rig(bench, &vfs)?, What::Fresh(Kind::Unique), 1);
-    count(bench, &vfs, "syncs_enqueue_1", alone, COMMITS)?;
+    count(bench, &vfs, "enqueue_1", alone, COMMITS)?;
     let callers = Callers::new(rig(bench, &vfs)?, Kind::Unique, "");
-    count(bench, &vfs, "syncs_enqueue_c64", callers, Callers::COUNT * EACH)?;
+    count(bench, &vfs, "enqueue_c64", callers, Callers::COUNT * EACH)?;
     let lives = Lifecycle::sequential(rig(bench, &vfs)?);
-    count(bench, &vfs, "syncs_lifecycle", lives, LARGEST * ROUNDS)
+    count(bench, &vfs, "lifecycle", lives, LARGEST * ROUNDS)
 }
 
 fn rig(bench: &mut Bench, vfs: &Vfs) -> Result<Rig> {
@@ -41,13 +45,22 @@ fn rig(bench: &mut Bench, vfs: &Vfs) -> Result<Rig> {
     let rig = Rig::open_with(options, bench.handle(), Load::new(bench.settings.seed)?)?;
     // The first commit also syncs the header of the log.
     rig.fill(Kind::Plain, 1, -10)?;
+    if bench.settings.steady {
+        run_in(&rig)?;
+    }
     Ok(rig)
 }
 
 fn count(bench: &mut Bench, vfs: &Vfs, metric: &str, mut subject: impl Subject, jobs: usize) -> Result<()> {
     let before = vfs.counts();
     subject.slice(jobs)?;
-    let syncs = vfs.counts().since(before).syncs;
-    bench.report.add(metric, syncs as f64 / jobs as f64, "fsyncs");
+    let counts = vfs.counts().since(before);
+    let each = |count: u64| count as f64 / jobs as f64;
+    bench
+        .report
+        .add(&format!("syncs_{metric}"), each(counts.syncs), "fsyncs");
+    bench
+        .report
+        .add(&format!("written_{metric}"), each(counts.bytes), "bytes");
     Ok(())
 }

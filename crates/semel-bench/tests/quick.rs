@@ -31,7 +31,7 @@ const RATES: [&str; 21] = [
 ];
 
 /// Everything else.
-const OTHERS: [&str; 18] = [
+const OTHERS: [&str; 22] = [
     "ceiling_1",
     "ceiling_16",
     "ceiling_128",
@@ -50,6 +50,10 @@ const OTHERS: [&str; 18] = [
     "syncs_enqueue_1",
     "syncs_enqueue_c64",
     "syncs_lifecycle",
+    "written_ceiling_1",
+    "written_enqueue_1",
+    "written_enqueue_c64",
+    "written_lifecycle",
 ];
 
 #[derive(Deserialize)]

@@ -5,6 +5,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use rusqlite::{OptionalExtension, params};
 
+use semel_core::error::StoreError;
 use semel_core::ids::Name;
 use semel_core::job::Phase;
 use semel_core::lifecycle;
@@ -13,8 +14,8 @@ use semel_core::limits::CLAIM_KEPT;
 use semel_core::time::Timestamp;
 
 use crate::fail::Fail;
-use crate::inspect;
-use crate::rows::{self, LifeRow};
+use crate::inspect::{self, Whole};
+use crate::rows::{self, LIFE_COLUMNS, LifeRow};
 use crate::statements::Sql;
 use crate::tx::Tx;
 
@@ -36,10 +37,10 @@ pub fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Result<Vec<Claimed>, Fa
     take(tx, &places)?;
     let mut found = Vec::with_capacity(places.len());
     for (_, (_, _, seq)) in &places {
-        let row = tx.life(*seq)?;
-        found.push(row.ok_or_else(|| Fail::Store(semel_core::error::StoreError::corrupt("a place without a job")))?);
+        let read = |row: &rusqlite::Row<'_>| Ok((LifeRow::read(row)?, Whole::read(row, LIFE_COLUMNS)?));
+        found.push(tx.statements.get(Sql::ClaimFind)?.query_row([seq], read)?);
     }
-    let highest = found.iter().map(|row| row.life.fence).max().unwrap_or(0);
+    let highest = found.iter().map(|(row, _)| row.life.fence).max().unwrap_or(0);
     let fence = tx.next_fence(highest);
     let until = tx.now.plus(request.lease);
     let seqs = rows::pack(places.iter().map(|(_, (_, _, seq))| *seq));
@@ -48,30 +49,28 @@ pub fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Result<Vec<Claimed>, Fa
     tx.statements.get(Sql::LeaseInsert)?.execute(batch)?;
     tx.note_lease(until);
     let worker = tx.worker(&request.worker)?;
-    found.into_iter().map(|row| lease(tx, &row, &request.worker, worker, fence, until)).collect()
+    let lease = Lease { worker, fence, until };
+    found.into_iter().map(|(row, whole)| give(tx, &row, whole, &request.worker, &lease)).collect()
 }
 
-fn lease(
-    tx: &mut Tx<'_>,
-    row: &LifeRow,
-    name: &Name,
+struct Lease {
     worker: i64,
     fence: i64,
     until: Timestamp,
-) -> Result<Claimed, Fail> {
+}
+
+fn give(tx: &mut Tx<'_>, row: &LifeRow, whole: Whole, name: &Name, lease: &Lease) -> Result<Claimed, Fail> {
     let after = LifeRow {
-        life: lifecycle::lease(&row.life, fence, until, tx.now),
-        worker: Some(worker),
+        life: lifecycle::lease(&row.life, lease.fence, lease.until, tx.now),
+        worker: Some(lease.worker),
         ..row.clone()
     };
     tx.put_taken(row, &after)?;
-    show(tx, &after, name, row.life.started_at.is_none())
+    show(tx, &after, whole, name, row.life.started_at.is_none())
 }
 
-fn show(tx: &mut Tx<'_>, row: &LifeRow, worker: &Name, fresh: bool) -> Result<Claimed, Fail> {
+fn show(tx: &mut Tx<'_>, row: &LifeRow, whole: Whole, worker: &Name, fresh: bool) -> Result<Claimed, Fail> {
     let (queue, task) = tx.names(row.lane)?;
-    let whole = inspect::whole_job(&mut tx.statements, row.seq)?;
-    let whole = whole.ok_or_else(|| Fail::Store(semel_core::error::StoreError::corrupt("a life without its job")))?;
     tx.remember_id(whole.id_bytes(), row.seq);
     let job = whole.show(&mut tx.statements, row, queue, task, Some(worker.clone()), tx.now, fresh)?;
     Ok(Claimed { job, fence: row.life.fence, lease_until: row.life.until.unwrap_or(tx.now) })
@@ -108,7 +107,9 @@ fn claimed_before(tx: &mut Tx<'_>, request: &ClaimRequest, token: &[u8]) -> Resu
     for seq in rows::unpack(&seqs) {
         let Some(row) = tx.life(seq)? else { continue };
         if row.life.phase == Phase::Running && row.life.fence == fence {
-            claims.push(show(tx, &row, &request.worker, false)?);
+            let whole = inspect::whole_job(&mut tx.statements, seq)?;
+            let whole = whole.ok_or_else(|| Fail::Store(StoreError::corrupt("a life without its job")))?;
+            claims.push(show(tx, &row, whole, &request.worker, false)?);
         }
     }
     Ok(Some(claims))

@@ -51,25 +51,26 @@ pub struct Whole {
 }
 
 impl Whole {
-    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let digest = rows::digest(row, 7)?;
-        let would: Option<String> = row.get(15)?;
+    /// Reads a job whose columns begin at `from`.
+    pub fn read(row: &Row<'_>, from: usize) -> rusqlite::Result<Self> {
+        let digest = rows::digest(row, from + 7)?;
+        let would: Option<String> = row.get(from + 15)?;
         Ok(Whole {
-            id: rows::id(row, 0)?,
-            bytes: row.get(0)?,
-            enqueued_at: rows::time(row.get(1)?),
-            input: row.get(2)?,
-            headers: row.get(3)?,
-            meta: row.get(4)?,
-            timeout: row.get(5)?,
-            producer: row.get(6)?,
+            id: rows::id(row, from + 0)?,
+            bytes: row.get(from + 0)?,
+            enqueued_at: rows::time(row.get(from + 1)?),
+            input: row.get(from + 2)?,
+            headers: row.get(from + 3)?,
+            meta: row.get(from + 4)?,
+            timeout: row.get(from + 5)?,
+            producer: row.get(from + 6)?,
             digest,
-            key: digest.map(|digest| read_key(row, 8, digest)).transpose()?,
-            origin: rows::optional_id(row, 13)?,
-            replayed_from: rows::optional_id(row, 14)?,
+            key: digest.map(|digest| read_key(row, from + 8, digest)).transpose()?,
+            origin: rows::optional_id(row, from + 13)?,
+            replayed_from: rows::optional_id(row, from + 14)?,
             would: would.and_then(|text| serde_json::from_str(&text).ok()),
-            collides_with: rows::optional_id(row, 16)?,
-            born_deferred: row.get::<_, Option<i64>>(17)?.is_some(),
+            collides_with: rows::optional_id(row, from + 16)?,
+            born_deferred: row.get::<_, Option<i64>>(from + 17)?.is_some(),
         })
     }
 
@@ -173,7 +174,7 @@ fn unreadable(error: serde_json::Error) -> Fail {
 
 /// A whole job by its number, without its life.
 pub fn whole_job(statements: &mut Statements<'_>, seq: i64) -> Result<Option<Whole>, Fail> {
-    Ok(statements.get(Sql::JobFind)?.query_row([seq], Whole::read).optional()?)
+    Ok(statements.get(Sql::JobFind)?.query_row([seq], |row| Whole::read(row, 0)).optional()?)
 }
 
 /// JSON pointers from their column.

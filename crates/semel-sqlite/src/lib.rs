@@ -51,6 +51,9 @@ use crate::wake::Wake;
 use crate::watch::Watcher;
 use crate::writer::{Desk, Writer};
 
+/// Batches of this size are prepared by two threads.
+const PREPARE_APART: usize = 256;
+
 /// A store in one SQLite file.
 pub struct SqliteStore {
     // Fields are dropped in this order: nobody writes once the checkpointer is gone.
@@ -99,9 +102,22 @@ impl SqliteStore {
         &self.path
     }
 
-    fn prepare(&self, batch: Vec<Submission>) -> Vec<submit::Item> {
+    /// Checks and derives keys on the caller's side; a large batch by two threads, as the writer waits for all of it.
+    fn prepare(&self, mut batch: Vec<Submission>) -> Vec<submit::Item> {
         let now = self.clock.now();
-        batch.into_iter().map(|submission| Prepared::new(&self.namespace, submission, now)).collect()
+        let prepare = |part: Vec<Submission>| -> Vec<submit::Item> {
+            part.into_iter().map(|submission| Prepared::new(&self.namespace, submission, now)).collect()
+        };
+        if batch.len() < PREPARE_APART {
+            return prepare(batch);
+        }
+        let second = batch.split_off(batch.len() / 2);
+        std::thread::scope(|scope| {
+            let helper = scope.spawn(|| prepare(second));
+            let mut items = prepare(batch);
+            items.extend(helper.join().expect("deriving a key does not panic"));
+            items
+        })
     }
 
     fn bytes(&self) -> i64 {

@@ -73,7 +73,8 @@ fn snapshot<R>(
     let result = number(connection, namespace)
         .and_then(|ns| Look::new(connection, namespace, ns, clock.now()))
         .and_then(|mut at| look(&mut at));
-    connection.prepare_cached("COMMIT")?.execute([])?;
+    // A look changes nothing, so there is nothing to lose if this fails; the next one says so.
+    let _ = connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]));
     result
 }
 
@@ -87,9 +88,17 @@ fn serve(connection: &Connection, tasks: &Mutex<Receiver<Task>>) {
     loop {
         let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
         match task {
-            Ok(task) => task(connection),
+            Ok(task) => run(connection, task),
             Err(_) => return,
         }
+    }
+}
+
+/// A panic over damaged data answers its caller with an error and leaves the thread and its connection usable.
+fn run(connection: &Connection, task: Task) {
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| task(connection)));
+    if caught.is_err() && !connection.is_autocommit() {
+        let _ = connection.execute_batch("ROLLBACK");
     }
 }
 

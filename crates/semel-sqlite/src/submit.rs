@@ -75,23 +75,51 @@ impl Found {
     }
 }
 
+/// The owner of a key with the highest generation, if it holds the key.
 fn find_holder(tx: &mut Tx<'_>, key: &Key) -> Result<Option<Found>, Fail> {
-    let Some(owner) = tx.newest_owner(&key.digest)? else { return Ok(None) };
-    let found = found(tx, owner)?;
+    let mut owners = tx.statements.get(Sql::OwnerFind)?.query([rows::prefix(&key.digest)])?;
+    let mut newest = None;
+    while let Some(row) = owners.next()? {
+        if row.get_ref(LIFE_COLUMNS + 4)?.as_blob_or_null()? == Some(&key.digest.as_bytes()[..]) {
+            newest = Some(read_found(row)?);
+            break;
+        }
+    }
+    drop(owners);
+    let found = newest.and_then(|newest| live(tx, newest));
     Ok(found.filter(|found| found.row.life.is_holder(tx.now)))
 }
 
 /// A job by its number; none if its queue was removed.
 fn found(tx: &mut Tx<'_>, seq: i64) -> Result<Option<Found>, Fail> {
-    let read = |r: &rusqlite::Row<'_>| {
-        let at = LIFE_COLUMNS;
-        let job = (rows::id(r, at)?, rows::time(r.get(at + 1)?), rows::digest(r, at + 2)?, r.get::<_, bool>(at + 3)?);
-        Ok((LifeRow::read(r)?, job))
-    };
-    let found = tx.statements.get(Sql::HolderFind)?.query_row([seq], read).optional()?;
-    let Some((row, (id, enqueued_at, input, stub))) = found else { return Ok(None) };
-    let Some(lane) = tx.live_lane(row.lane) else { return Ok(None) };
-    Ok(Some(Found { task: lane.task.clone(), row, id, enqueued_at, input, stub }))
+    let found = tx.statements.get(Sql::HolderFind)?.query_row([seq], read_found).optional()?;
+    Ok(found.and_then(|found| live(tx, found)))
+}
+
+/// The job's task is not in its own row: it comes with the lane.
+struct Untasked {
+    row: LifeRow,
+    id: JobId,
+    enqueued_at: Timestamp,
+    input: Option<Digest>,
+    stub: bool,
+}
+
+fn read_found(row: &rusqlite::Row<'_>) -> rusqlite::Result<Untasked> {
+    let at = LIFE_COLUMNS;
+    Ok(Untasked {
+        row: LifeRow::read(row)?,
+        id: rows::id(row, at)?,
+        enqueued_at: rows::time(row.get(at + 1)?),
+        input: rows::digest(row, at + 2)?,
+        stub: row.get(at + 3)?,
+    })
+}
+
+fn live(tx: &Tx<'_>, found: Untasked) -> Option<Found> {
+    let task = tx.live_lane(found.row.lane)?.task.clone();
+    let Untasked { row, id, enqueued_at, input, stub } = found;
+    Some(Found { row, id, task, enqueued_at, input, stub })
 }
 
 fn admit(tx: &mut Tx<'_>, prepared: &Prepared) -> Result<Submitted, Fail> {
@@ -385,6 +413,7 @@ fn follow(tx: &mut Tx<'_>, prepared: &Prepared, key: &Key, found: &Found, life: 
     let birth = Birth { key: Some(key), deferred: true, ..Birth::default() };
     insert(tx, seq, lane, &token, prepared, life, &birth)?;
     tx.statements.get(Sql::FollowInsert)?.execute(params![found.row.seq, seq])?;
+    tx.cache.followers = true;
     let job = HolderView {
         id: JobId::from(prepared.submission.token),
         task: prepared.submission.task.clone(),

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use semel_core::admission;
 use semel_core::counters::{Counter, Counts};
-use semel_core::dedup::Mode;
+use semel_core::dedup::{Holding, Mode};
 use semel_core::error::{Invalid, StoreError};
 use semel_core::ids::{Digest, JobId, Name};
 use semel_core::job::{Life, Phase};
@@ -56,6 +56,8 @@ pub struct Cache {
     /// An id never means another job, so these outlive what others write.
     ids: HashMap<[u8; 16], i64>,
     workers: HashMap<Name, i64>,
+    /// Whether any job may follow another: most stores never see one.
+    pub followers: bool,
 }
 
 impl Cache {
@@ -155,6 +157,7 @@ impl<'c> Tx<'c> {
         }
         self.cache.last_fence = self.highest(Sql::FenceHighest)?;
         self.refresh_soonest()?;
+        self.cache.followers = self.statements.get(Sql::FollowAny)?.query_row([], |row| row.get(0))?;
         self.cache.workers.clear();
         Ok(())
     }
@@ -439,8 +442,8 @@ impl<'c> Tx<'c> {
 
     /// A job lets go of its key: the one that follows takes it and waits its turn (contract 2.5).
     pub fn free(&mut self, row: &LifeRow) -> Result<(), Fail> {
-        let followed = row.life.holding.as_ref().is_some_and(|holding| holding.hold.is_plain_until_finished());
-        if !followed {
+        let can_be_followed = |holding: &Holding| holding.hold.is_plain_until_finished();
+        if !self.cache.followers || !row.life.holding.as_ref().is_some_and(can_be_followed) {
             return Ok(());
         }
         let found = self.statements.get(Sql::FollowerFind)?.query_row([row.seq], |row| row.get(0)).optional()?;

@@ -194,8 +194,15 @@ fn commit_group(desk: &Desk, cache: &mut Cache, mut group: Vec<Box<dyn Call>>) {
     }
 }
 
+/// A panic while working on damaged data must not take the writer away from everybody else.
+fn guarded<T>(work: impl FnOnce() -> Result<T, Fail>) -> Result<T, Fail> {
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+    caught.unwrap_or_else(|_| Err(Fail::Store(StoreError::corrupt("the work on it panicked"))))
+}
+
 fn commit(desk: &Desk, cache: &mut Cache, group: &mut [Box<dyn Call>]) -> Result<Signals, Fail> {
-    let result = begin(desk).and_then(|()| {
+    let result = guarded(|| {
+        begin(desk)?;
         let mut tx = Tx::new(&desk.connection, cache, desk.ns, &desk.namespace, desk.clock.micros())?;
         for call in group.iter_mut() {
             call.run(&mut tx)?;
@@ -211,7 +218,8 @@ fn commit(desk: &Desk, cache: &mut Cache, group: &mut [Box<dyn Call>]) -> Result
 }
 
 fn rehearse(desk: &Desk, cache: &mut Cache, mut call: Box<dyn Call>) {
-    let result = begin(desk).and_then(|()| {
+    let result = guarded(|| {
+        begin(desk)?;
         let mut tx = Tx::new(&desk.connection, cache, desk.ns, &desk.namespace, desk.clock.micros())?;
         call.run(&mut tx)
     });

@@ -148,6 +148,15 @@ fn plain(answer: Submitted) -> Submitted {
 
 fn plain_explanation(mut answer: Explanation) -> Explanation {
     answer.submitted = plain(answer.submitted);
+    if answer.submitted.outcome().is_none() {
+        // Refused as it stands: what its key would have been is not part of the answer.
+        return Explanation {
+            key: None,
+            holder: None,
+            admissible_at: None,
+            ..answer
+        };
+    }
     if let Some((_, key)) = &mut answer.holder {
         key.generation = 0;
     }

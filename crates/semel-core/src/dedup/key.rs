@@ -62,7 +62,7 @@ pub struct Key {
     pub group: Option<Digest>,
     /// The text a person recognises it by, where there is one.
     pub text: Option<Box<str>>,
-    /// The canonical input, hashed: equal inputs, equal digests.
+    /// Tells inputs under one key apart: the canonical input, hashed, or the key itself where it is made from all of it.
     pub input: Digest,
     /// What it was made from.
     pub by: KeyBy,
@@ -78,13 +78,6 @@ pub fn check_text(text: &str) -> Result<&str, Invalid> {
             .found(format!("{} bytes", trimmed.len())));
     }
     Ok(trimmed)
-}
-
-/// The digest of a canonical input, as it stands in [`Key::input`].
-pub fn input_digest(input: &Value<'_>) -> Digest {
-    let mut bytes = Vec::with_capacity(256);
-    input.write(&mut bytes);
-    Digest::from_bytes(Sha256::digest(&bytes).into())
 }
 
 /// Derives the key of a submission under a policy. `now` is the store's time, used only for periods.
@@ -104,11 +97,17 @@ pub fn derive(
         material.text(Part::Period, &period.bucket(submission.run_at.resolve(now))?);
     }
     let (by, group, text) = material.source(submission, policy, &input, &canonical_input)?;
+    let digest = material.finish();
+    // A key made from the whole input tells inputs apart by itself: no second hash is needed.
+    let input = match by {
+        KeyBy::Input | KeyBy::Hybrid => digest,
+        _ => Digest::from_bytes(Sha256::digest(&canonical_input).into()),
+    };
     Ok(Key {
-        digest: material.finish(),
+        digest,
         group,
         text,
-        input: Digest::from_bytes(Sha256::digest(&canonical_input).into()),
+        input,
         by,
         scope: match &policy.scope {
             Scope::Custom(name) => format!("custom:{name}").into_boxed_str(),

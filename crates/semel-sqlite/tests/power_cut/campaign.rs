@@ -25,6 +25,7 @@ use semel_core::submission::Submission;
 use semel_core::view::{Job, Stats};
 use semel_powercut::{Counts, Log, Recorder, Survive, Vfs, install};
 use semel_sqlite::{Options, SqliteStore, Synchronous};
+use tokio::sync::RwLock;
 
 use crate::stage::{Rng, all_jobs};
 
@@ -62,6 +63,8 @@ struct Load {
     answers: Mutex<Vec<Answer>>,
     produced: AtomicUsize,
     submissions: usize,
+    /// Held for reading during a call: whoever has it alone has the file alone.
+    gate: RwLock<()>,
 }
 
 impl Load {
@@ -97,6 +100,7 @@ pub fn record(name: &str, seed: u64, synchronous: Synchronous, submissions: usiz
         answers: Mutex::default(),
         produced: AtomicUsize::new(0),
         submissions: submissions / PRODUCERS as usize,
+        gate: RwLock::default(),
     });
     let path = directory.path().join(FILE);
     let checkpoints = beside_checkpoints(&load, &vfs, &path, synchronous, || run(&load, seed));
@@ -151,6 +155,7 @@ async fn produce(load: Arc<Load>, mut rng: Rng) {
             .iter()
             .map(|one| one.content.input.as_str().to_owned())
             .collect();
+        let _calling = load.gate.read().await;
         let answers = load.store.submit(batch).await.expect("the store answers");
         for (answer, input) in answers.iter().zip(inputs) {
             let id = answer.id().expect("every answer names a job").clone();
@@ -182,6 +187,7 @@ async fn work(load: Arc<Load>, mut rng: Rng) {
     loop {
         let producing = load.is_producing();
         let request = kit::claim_request(1 + rng.below(6));
+        let _calling = load.gate.read().await;
         let claims = load.store.claim(request).await.expect("the store answers");
         if claims.is_empty() && !producing {
             return;
@@ -246,13 +252,9 @@ fn beside_checkpoints(
     connection
         .pragma_update(None, "synchronous", word)
         .expect("a setting");
-    // Long enough to come in between two commits, short enough not to keep anybody waiting.
-    connection
-        .busy_timeout(Duration::from_millis(20))
-        .expect("a setting");
     // A checkpoint syncs: under NORMAL few of them leave much to be lost.
     let every = if synchronous == Synchronous::Full {
-        150
+        100
     } else {
         1_000
     };
@@ -261,16 +263,18 @@ fn beside_checkpoints(
         scope.spawn(|| {
             // Closed before the store: the last connection to close is the one that clears up.
             let connection = connection;
+            // In the midst of commits, which it can copy but not take out of the log; and in a moment between two.
             let mut modes = ["PASSIVE", "RESTART", "PASSIVE", "TRUNCATE"].iter().cycle();
             let mut next = every;
             while !done.load(Ordering::SeqCst) {
-                std::thread::sleep(Duration::from_micros(500));
+                std::thread::sleep(Duration::from_micros(200));
                 if load.recorder.len() < next {
                     continue;
                 }
-                let mode = modes.next().expect("a cycle does not end");
-                let frames = checkpoint(&connection, mode);
-                moved.fetch_add(usize::from(frames > 0), Ordering::SeqCst);
+                let mode = *modes.next().expect("a cycle does not end");
+                let alone = (mode != "PASSIVE").then(|| load.gate.blocking_write());
+                moved.fetch_add(usize::from(checkpoint(&connection, mode) > 0), Ordering::SeqCst);
+                drop(alone);
                 next = load.recorder.len() + every;
             }
         });
@@ -283,7 +287,13 @@ fn beside_checkpoints(
 /// How many frames of the log are in the database file now; none if others were in the way.
 fn checkpoint(connection: &Connection, mode: &str) -> i64 {
     let sql = format!("PRAGMA wal_checkpoint({mode})");
-    connection.query_row(&sql, [], |row| row.get(2)).unwrap_or(0)
+    let frames = |row: &rusqlite::Row<'_>| Ok((row.get::<_, bool>(0)?, row.get::<_, i64>(2)?));
+    match connection.query_row(&sql, [], frames) {
+        // What TRUNCATE has moved it does not count: nothing of it is left in the log.
+        Ok((false, frames)) => frames.max(i64::from(mode == "TRUNCATE")),
+        Ok((true, frames)) => frames,
+        Err(_) => 0,
+    }
 }
 
 /// What was found on one disk.
@@ -458,6 +468,8 @@ async fn missing_jobs(
     let mut lost = 0;
     for (answer, job) in answers.iter().zip(&found) {
         match job {
+            // Looked for in the ledger.
+            None if matches!(answer, Answer::Absorbed { .. }) => {}
             None => lost += 1,
             Some(job) => match contradiction(answer, job) {
                 Some(Contradiction::Lost) => lost += 1,

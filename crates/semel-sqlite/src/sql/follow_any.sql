@@ -1,0 +1,2 @@
+-- Whether any job follows another.
+SELECT EXISTS (SELECT 1 FROM follow)
