@@ -13,8 +13,10 @@ use crate::rounds::Subject;
 use crate::run_in::run_in;
 use crate::subjects::{Callers, Lifecycle, Submitting, What};
 
-/// Commits of a lone caller: enough that checkpoints have their share.
-const COMMITS: usize = 200;
+/// Commits of a lone caller: as many as raw SQLite makes between two checkpoints.
+const COMMITS: usize = 1_000;
+/// The same where files are not run in.
+const FEW_COMMITS: usize = 100;
 /// Submissions of each of the callers.
 const EACH: usize = 20;
 /// Rounds of the lifecycle.
@@ -24,13 +26,18 @@ const ROUNDS: usize = 4;
 pub(crate) fn measure(bench: &mut Bench) -> Result<()> {
     let vfs = semel_powercut::install("semel-count").context("installing the counting VFS")?;
     let seed = bench.settings.seed;
+    let commits = if bench.settings.steady {
+        COMMITS
+    } else {
+        FEW_COMMITS
+    };
     let raw = Ceiling::open_with_vfs(&bench.fresh_file()?, vfs.name(), seed)?;
     if bench.settings.steady {
         raw.run_in()?;
     }
-    count(bench, &vfs, "ceiling_1", raw, COMMITS)?;
+    count(bench, &vfs, "ceiling_1", raw, commits)?;
     let alone = Submitting::new(rig(bench, &vfs)?, What::Fresh(Kind::Unique), 1);
-    count(bench, &vfs, "enqueue_1", alone, COMMITS)?;
+    count(bench, &vfs, "enqueue_1", alone, commits)?;
     let callers = Callers::new(rig(bench, &vfs)?, Kind::Unique, "");
     count(bench, &vfs, "enqueue_c64", callers, Callers::COUNT * EACH)?;
     let lives = Lifecycle::sequential(rig(bench, &vfs)?);

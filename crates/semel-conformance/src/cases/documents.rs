@@ -1,13 +1,14 @@
 //! Documents, feeds and settings; and that namespaces do not see each other.
 
 use semel_core::dedup::{Dedup, Mode};
-use semel_core::job::Outcome;
+use semel_core::job::{Outcome, State};
 use semel_core::json::Json;
 use semel_core::lifecycle::Settle;
 use semel_core::store::{
     Document, Expect, JobFilter, KeyFilter, LedgerFilter, Page, PutDocument, PutOutcome, Setting,
     SettingChange, Settlement, Target, WriteOutcome,
 };
+use semel_core::submission::Submission;
 use semel_core::time::Millis;
 
 use super::list::cases;
@@ -35,6 +36,7 @@ cases![
     "6.1" => each_setting_changes_alone,
     "2.15" => a_task_cannot_be_declared_unique,
     "2.2" => jobs_and_keys_of_another_namespace_are_others,
+    "2.2" => a_token_of_another_namespace_is_another,
     "2.2" => claims_never_cross_namespaces,
     "2.2" => documents_and_feeds_of_another_namespace_are_others,
     "2.2" => settings_of_another_namespace_are_others,
@@ -353,6 +355,22 @@ fn jobs_and_keys_of_another_namespace_are_others(world: &World) {
         (jobs.items.len(), keys.items.len(), ledger.items.len()),
         (1, 1, 0)
     );
+}
+
+fn a_token_of_another_namespace_is_another(world: &World) {
+    let other = world.sibling("elsewhere");
+    let here = with_input(Dedup::explicit("k"), r#"{"at":"here"}"#);
+    let there = Submission {
+        token: here.token,
+        ..with_input(Dedup::explicit("k"), r#"{"at":"there"}"#)
+    };
+    let id = world.accepted(here);
+    let answers = world.block(other.submit(vec![there])).expect("the store answers");
+    assert_eq!(answers[0].outcome(), Some(Outcome::Accepted));
+    assert_eq!(world.claimed_ids(), [id.clone()]);
+    let found = world.block(other.jobs_by_id(&[id])).expect("the store answers");
+    let found: Vec<_> = found.into_iter().flatten().map(|job| (job.state, job.input)).collect();
+    assert_eq!(found, [(State::Queued, json(r#"{"at":"there"}"#))]);
 }
 
 fn claims_never_cross_namespaces(world: &World) {

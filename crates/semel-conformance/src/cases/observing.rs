@@ -199,6 +199,9 @@ fn explaining_predicts_every_answer_and_writes_nothing(world: &World) {
     let debounced = |n| numbered(Dedup::explicit("d").debounce(secs(5), None), n);
     assert_predicted(world, debounced(1), Outcome::Accepted);
     assert_predicted(world, debounced(2), Outcome::Debounced);
+    // Nor is anything built upon what was only explained.
+    world.crash();
+    assert_eq!((world.count(Counter::Accepted), world.jobs().len()), (4, 5));
 }
 
 fn explaining_knows_that_a_lease_ran_out(world: &World) {

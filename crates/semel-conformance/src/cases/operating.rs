@@ -279,6 +279,9 @@ fn a_job_that_has_not_ended_is_cancelled_at_once(world: &World) {
     }
     world.pass(secs(7_200));
     assert!(world.claim(10).is_empty());
+    // Nor do they come along with one that waits where they did.
+    let other = world.accepted(plain());
+    assert_eq!(world.claimed_ids(), [other]);
 }
 
 fn a_job_that_has_ended_is_not_cancelled(world: &World) {

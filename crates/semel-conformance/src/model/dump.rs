@@ -24,11 +24,11 @@ impl Run<'_> {
         let mut rng = Rng::new(self.seed ^ self.report.transitions.rotate_left(32));
         self.settle_counters().await?;
         let mut jobs = self.same_jobs().await?;
+        self.same_steps(&jobs, &mut rng).await?;
         self.same_stats().await?;
         self.same_keys(&mut rng).await?;
         self.same_ledger(&mut rng).await?;
         self.same_settings().await?;
-        self.same_steps(&jobs, &mut rng).await?;
         self.same_lists(&jobs, &mut rng).await?;
         rng.shuffle(&mut jobs);
         jobs.truncate(if close { usize::MAX } else { SAMPLE });
