@@ -69,7 +69,8 @@ fn kill_one(location: &str, log: &Path, rng: &mut Rng) -> bool {
     if settled {
         wait_for_answers(&mut child, log);
     }
-    std::thread::sleep(Duration::from_micros(rng.next() % 40_000));
+    let longest = if rng.once_in(3) { 200_000 } else { 40_000 };
+    std::thread::sleep(Duration::from_micros(rng.next() % longest));
     child.kill().expect("the load runs until it is killed");
     let status = child.wait().expect("the load can be waited for");
     assert!(status.code().is_none(), "the load ended by itself: {status}");

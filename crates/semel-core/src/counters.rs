@@ -121,7 +121,8 @@ impl Counts {
 
     /// Adds to one counter.
     pub fn add(&mut self, counter: Counter, n: i64) {
-        self.0[counter as usize] += n;
+        let value = &mut self.0[counter as usize];
+        *value = value.saturating_add(n);
     }
 
     /// Sets one counter.
@@ -131,13 +132,13 @@ impl Counts {
 
     /// Adds all of another's.
     pub fn merge(&mut self, other: &Counts) {
-        self.0.iter_mut().zip(other.0).for_each(|(mine, theirs)| *mine += theirs);
+        self.0.iter_mut().zip(other.0).for_each(|(mine, theirs)| *mine = mine.saturating_add(theirs));
     }
 
     /// What was counted since a baseline.
     #[must_use]
     pub fn since(mut self, baseline: &Counts) -> Counts {
-        self.0.iter_mut().zip(baseline.0).for_each(|(mine, base)| *mine -= base);
+        self.0.iter_mut().zip(baseline.0).for_each(|(mine, base)| *mine = mine.saturating_sub(base));
         self
     }
 

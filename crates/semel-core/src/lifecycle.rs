@@ -125,14 +125,14 @@ pub enum Settled {
 
 /// The fence of a new lease: grows even when the clock does not (contract 1.5).
 pub fn next_fence(previous: i64, micros: i64) -> i64 {
-    (previous + 1).max(micros)
+    previous.saturating_add(1).max(micros)
 }
 
 /// A waiting job goes to a worker.
 pub fn lease(life: &Life, fence: i64, until: Timestamp, now: Timestamp) -> Life {
     let mut next = noted(life, now);
     next.phase = Phase::Running;
-    next.attempt += 1;
+    next.attempt = next.attempt.saturating_add(1);
     next.fence = fence;
     next.settled = None;
     next.began = Some(now);
@@ -170,7 +170,7 @@ pub fn extend(life: &Life, fence: i64, until: Timestamp, now: Timestamp) -> Resu
     }
     if life.phase == Phase::Waiting {
         next.phase = Phase::Running;
-        next.attempt += 1;
+        next.attempt = next.attempt.saturating_add(1);
     }
     next.until = Some(until);
     Ok(next)
@@ -185,7 +185,7 @@ pub fn settle(life: &Life, id: &JobId, fence: i64, result: &Settle, now: Timesta
     let mut next = noted(life, now);
     if life.phase == Phase::Waiting {
         // Its lease had expired and gave the attempt back; it did run after all.
-        next.attempt += 1;
+        next.attempt = next.attempt.saturating_add(1);
     }
     let end = |result, error: Option<&str>| AttemptEnd {
         attempt: next.attempt,
@@ -212,9 +212,9 @@ pub fn settle(life: &Life, id: &JobId, fence: i64, result: &Settle, now: Timesta
         }
         Settle::Snooze { delay } => {
             next.run_at = now.plus(*delay);
-            next.attempt -= 1;
+            next.attempt = next.attempt.saturating_sub(1);
         }
-        Settle::HandBack | Settle::Park { .. } => next.attempt -= 1,
+        Settle::HandBack | Settle::Park { .. } => next.attempt = next.attempt.saturating_sub(1),
         _ => {}
     }
     next.phase = phase;
@@ -232,7 +232,7 @@ pub fn is_expired(life: &Life, now: Timestamp) -> bool {
 /// A lease has run out: costs a delivery, no attempt (contract 1.7).
 pub fn expire(life: &Life, now: Timestamp, micros: i64) -> (Life, AttemptEnd) {
     let mut next = noted(life, now);
-    next.deliveries += 1;
+    next.deliveries = next.deliveries.saturating_add(1);
     next.until = None;
     let dead = next.deliveries >= next.max_deliveries;
     let error = dead.then(|| format!("the lease expired {} times", next.deliveries));
@@ -244,7 +244,7 @@ pub fn expire(life: &Life, now: Timestamp, micros: i64) -> (Life, AttemptEnd) {
         result: AttemptResult::Expired,
         error,
     };
-    next.attempt -= 1;
+    next.attempt = next.attempt.saturating_sub(1);
     next.phase = Phase::Waiting;
     if dead {
         next.phase = Phase::Failed;

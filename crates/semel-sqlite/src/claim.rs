@@ -38,12 +38,17 @@ pub fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Result<Vec<Claimed>, Fa
     let mut found = Vec::with_capacity(places.len());
     for (_, (_, _, seq)) in &places {
         let read = |row: &rusqlite::Row<'_>| Ok((LifeRow::read(row)?, Whole::read(row, LIFE_COLUMNS)?));
-        found.push(tx.statements.get(Sql::ClaimFind)?.query_row([seq], read)?);
+        let row = tx.statements.get(Sql::ClaimFind)?.query_row([seq], read).optional()?;
+        // A place that leads nowhere, or to a job that does not wait, is no reason to run anything.
+        found.extend(row.filter(|(row, _)| row.life.phase == Phase::Waiting));
+    }
+    if found.is_empty() {
+        return Ok(Vec::new());
     }
     let highest = found.iter().map(|(row, _)| row.life.fence).max().unwrap_or(0);
     let fence = tx.next_fence(highest);
     let until = tx.now.plus(request.lease);
-    let seqs = rows::pack(places.iter().map(|(_, (_, _, seq))| *seq));
+    let seqs = rows::pack(found.iter().map(|(row, _)| row.seq));
     let forget_at = until.max(tx.now.plus(CLAIM_KEPT)).as_millis();
     let batch = params![fence, tx.ns, until.as_millis(), token, seqs, forget_at];
     tx.statements.get(Sql::LeaseInsert)?.execute(batch)?;

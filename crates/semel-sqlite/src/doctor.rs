@@ -17,6 +17,13 @@ struct Check {
 
 const CHECKS: &[Check] = &[
     Check {
+        invariant: "I13",
+        what: "lives without a job, or jobs without a life",
+        find: "SELECT (SELECT count(*) FROM life WHERE seq NOT IN (SELECT seq FROM job)) + (SELECT count(*) FROM job WHERE seq NOT IN (SELECT seq FROM life))",
+        mend: &["DELETE FROM life WHERE seq NOT IN (SELECT seq FROM job)",
+               "DELETE FROM job WHERE seq NOT IN (SELECT seq FROM life)"],
+    },
+    Check {
         invariant: "I2",
         what: "waiting jobs that are not in the order of dispatch",
         find: "SELECT count(*) FROM life l JOIN lane a ON a.lane = l.lane WHERE l.phase = 0 AND a.removed = 0 AND NOT EXISTS
@@ -47,8 +54,8 @@ const CHECKS: &[Check] = &[
     Check {
         invariant: "I13",
         what: "jobs that hold a key which does not lead to them",
-        find: "SELECT count(*) FROM life l WHERE l.hold IS NOT NULL AND l.hold & 64 = 0 AND NOT EXISTS
-               (SELECT 1 FROM key k WHERE k.generation = coalesce(l.generation, l.seq) AND coalesce(k.seq, k.generation) = l.seq)",
+        find: "SELECT count(*) FROM life l WHERE l.hold IS NOT NULL AND l.hold & 64 = 0
+               AND (coalesce(l.generation, l.seq), l.seq) NOT IN (SELECT k.generation, coalesce(k.seq, k.generation) FROM key k)",
         mend: &[],
     },
     Check {
@@ -57,13 +64,6 @@ const CHECKS: &[Check] = &[
         find: "SELECT count(*) FROM (SELECT j.digest FROM life l JOIN job j ON j.seq = l.seq JOIN lane a ON a.lane = l.lane
                WHERE a.removed = 0 AND l.hold IS NOT NULL AND l.hold & 64 = 0 AND l.phase < 4 AND l.expires_at IS NULL GROUP BY j.digest HAVING count(*) > 1)",
         mend: &[],
-    },
-    Check {
-        invariant: "I13",
-        what: "lives without a job, or jobs without a life",
-        find: "SELECT (SELECT count(*) FROM life WHERE seq NOT IN (SELECT seq FROM job)) + (SELECT count(*) FROM job WHERE seq NOT IN (SELECT seq FROM life))",
-        mend: &["DELETE FROM life WHERE seq NOT IN (SELECT seq FROM job)",
-               "DELETE FROM job WHERE seq NOT IN (SELECT seq FROM life)"],
     },
     Check {
         invariant: "I25",
@@ -93,18 +93,22 @@ pub fn examine(connection: &Connection, repair: bool) -> Result<Vec<Finding>, Fa
     if health != "ok" {
         findings.push(Finding { invariant: "I30", what: format!("the file is damaged: {health}"), repaired: false });
     }
+    let mut broken = Vec::new();
     for check in CHECKS {
-        let broken: i64 = connection.query_row(check.find, params![], |row| row.get(0))?;
-        if broken == 0 {
-            continue;
+        let found: i64 = connection.query_row(check.find, params![], |row| row.get(0))?;
+        if found > 0 {
+            broken.push((check, found));
         }
+        // In order: what one check mends, a later one may have to follow.
         if repair {
             check.mend.iter().try_for_each(|sql| connection.execute(sql, []).map(|_| ()))?;
         }
-        let left: i64 = if repair { connection.query_row(check.find, [], |row| row.get(0))? } else { broken };
+    }
+    for (check, found) in broken {
+        let left: i64 = connection.query_row(check.find, [], |row| row.get(0))?;
         findings.push(Finding {
             invariant: check.invariant,
-            what: format!("{broken} {}", check.what),
+            what: format!("{found} {}", check.what),
             repaired: repair && left == 0,
         });
     }

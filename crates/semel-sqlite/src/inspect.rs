@@ -11,7 +11,7 @@ use semel_core::job::{Life, Phase, State, Would};
 use semel_core::json::Json;
 use semel_core::lifecycle::{AttemptEnd, AttemptResult};
 use semel_core::step::{StepRecord, StepState};
-use semel_core::store::{JobFilter, KeyFilter, LedgerFilter, Page, StepFilter};
+use semel_core::store::{JobFilter, KeyFilter, LedgerFilter, Page, StepFilter, Target};
 use semel_core::time::{Millis, Timestamp};
 use semel_core::view::{
     AttemptView, ErrorGroup, HolderView, Job, JobError, KeyRow, KeyView, LedgerEntry, Listing, StepView, error_group,
@@ -20,6 +20,7 @@ use semel_core::view::{
 use crate::effects::read_step;
 use crate::fail::Fail;
 use crate::rows::{self, AT_ADMISSION, LifeRow};
+use crate::settings;
 use crate::statements::{Sql, Statements};
 
 /// Rows one page of a list looks at before it says how far it came.
@@ -701,22 +702,25 @@ impl<'c> Look<'c> {
         Ok(())
     }
 
-    /// When the next waiting job of these queues and tasks is due.
-    pub fn next_due(&mut self, queues: &[Name], tasks: &[Name]) -> Result<Option<Timestamp>, Fail> {
+    /// When there may be work in these queues and tasks without anybody writing: a job comes due, a pause
+    /// ends, a lease runs out. A moment that has passed means now.
+    pub fn next_work(&mut self, queues: &[Name], tasks: &[Name]) -> Result<Option<Timestamp>, Fail> {
         let wanted = |names: &[Name], name: &Name| names.is_empty() || names.contains(name);
-        let lanes: Vec<i64> = self
-            .lanes
-            .iter()
-            .filter(|(_, (queue, task))| wanted(queues, queue) && wanted(tasks, task))
-            .map(|(lane, _)| *lane)
-            .collect();
-        let mut next: Option<i64> = None;
-        for lane in lanes {
+        let settings = settings::read(&mut self.statements, self.ns)?;
+        let lanes = self.lanes.iter().filter(|(_, (queue, task))| wanted(queues, queue) && wanted(tasks, task));
+        let paused = |queue: &Name, task: &Name| {
+            let targets = [Target::All, Target::Queue(queue.clone()), Target::Task(task.clone())];
+            targets.iter().any(|target| settings.get(target).is_some_and(|setting| setting.is_paused(self.now)))
+        };
+        let open: Vec<i64> = lanes.filter(|(_, (queue, task))| !paused(queue, task)).map(|(lane, _)| *lane).collect();
+        let ends = settings.values().filter_map(|setting| setting.paused.as_ref()?.until);
+        let mut next = ends.filter(|until| *until > self.now).min().map(Timestamp::as_millis);
+        let lease: Option<i64> = self.statements.get(Sql::LeaseSoonest)?.query_row([self.ns], |row| row.get(0))?;
+        next = [next, lease].into_iter().flatten().min();
+        for lane in open {
             for nprio in self.priorities(lane)? {
-                let due: Option<i64> = self
-                    .statements
-                    .get(Sql::ReadyNext)?
-                    .query_row(params![lane, nprio, self.now.as_millis()], |row| row.get(0))?;
+                let first = self.statements.get(Sql::ReadyFirst)?;
+                let due: Option<i64> = first.query_row(params![lane, nprio], |row| row.get(0))?;
                 next = [next, due].into_iter().flatten().min();
             }
         }

@@ -74,14 +74,13 @@ impl SqliteStore {
 
     /// Opens a file with another clock; for tests.
     pub fn open_with_clock(options: Options, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
-        let connections = open::open(&options)?;
+        let mut connections = open::open(&options)?;
         let started = |error: std::io::Error| StoreError::Unavailable {
             doing: "starting the threads of the store".to_owned(),
             source: Some(Box::new(error)),
         };
         let wake = Arc::new(Wake::default());
-        let log = log_path(&options.path);
-        let checkpointer = Arc::new(Checkpointer::start(connections.checkpointer, log).map_err(started)?);
+        let checkpointer = Checkpointer::start(connections.checkpointer, &mut connections.writer)?;
         let namespace = options.namespace.clone();
         let desk = Desk {
             connection: connections.writer,
@@ -89,7 +88,7 @@ impl SqliteStore {
             ns: connections.ns,
             clock: clock.clone(),
             wake: wake.clone(),
-            checkpointer,
+            checkpointer: Arc::new(checkpointer),
         };
         let writer = Writer::start(desk)?;
         let readers = Readers::start(connections.readers, namespace.clone(), clock.clone()).map_err(started)?;
@@ -191,7 +190,7 @@ impl Store for SqliteStore {
         let mut at_most = at_most;
         if let Interest::Work { queues, tasks } = &interest {
             let (queues, tasks) = (queues.clone(), tasks.clone());
-            let due = self.readers.read("looking for the next due job", move |look| look.next_due(&queues, &tasks)).await;
+            let due = self.readers.read("looking for the next due job", move |look| look.next_work(&queues, &tasks)).await;
             if let Ok(Some(due)) = due {
                 at_most = at_most.min(due.since(self.clock.now()).into());
             }
@@ -363,8 +362,10 @@ impl Control for SqliteStore {
     async fn doctor(&self, repair: bool) -> Result<Vec<Finding>, StoreError> {
         if repair {
             let mend = |tx: &mut tx::Tx<'_>| {
+                // What this commit has counted so far has to be in the file before it is examined.
+                tx.flush()?;
                 let findings = doctor::examine(tx.statements.connection(), true)?;
-                tx.cache.clear();
+                tx.reload()?;
                 Ok(findings)
             };
             return self.writer.write("examining and repairing", mend).await;

@@ -42,7 +42,7 @@ impl LifeRow {
         let seq: i64 = row.get(0)?;
         let life = Life {
             phase: decode(row, 2, &Phase::ALL)?,
-            priority: -row.get::<_, i8>(3)?,
+            priority: row.get::<_, i8>(3)?.saturating_neg(),
             run_at: time(row.get(4)?),
             attempt: row.get(5)?,
             max_attempts: row.get(6)?,
@@ -66,7 +66,7 @@ impl LifeRow {
             self.seq,
             self.lane,
             life.phase as i64,
-            -life.priority,
+            life.priority.saturating_neg(),
             life.run_at.as_millis(),
             life.attempt,
             life.max_attempts,
@@ -96,7 +96,7 @@ impl LifeRow {
         statements.get(Sql::LifeUpdate)?.execute(params![
             self.seq,
             life.phase as i64,
-            -life.priority,
+            life.priority.saturating_neg(),
             life.run_at.as_millis(),
             life.attempt,
             life.max_attempts,

@@ -49,7 +49,7 @@ statements! {
     ReadyPriorities = "ready_priorities",
     ReadyDue = "ready_due",
     ReadyTake = "ready_take",
-    ReadyNext = "ready_next",
+    ReadyFirst = "ready_first",
     ReadyOldest = "ready_oldest",
     ReadyLater = "ready_later",
     LeaseInsert = "lease_insert",

@@ -102,7 +102,8 @@ impl Look<'_> {
             lane.jobs = self.by_state(&row)?;
             lane.oldest_waiting = self.oldest_waiting(row.lane)?;
             for (state, n) in &lane.jobs {
-                *jobs.entry(*state).or_insert(0) += n;
+                let sum: &mut i64 = jobs.entry(*state).or_insert(0);
+                *sum = sum.saturating_add(*n);
             }
         }
         let since = self.statements.get(Sql::ResetFind)?.query_row([self.ns], |row| row.get(0)).optional()?;
@@ -132,7 +133,7 @@ impl Look<'_> {
         let at = |phase: Phase| row.phases[phase as usize];
         let numbers = [
             (State::Scheduled, scheduled),
-            (State::Queued, waiting - scheduled),
+            (State::Queued, waiting.saturating_sub(scheduled)),
             (State::Running, at(Phase::Running)),
             (State::Deferred, at(Phase::Deferred)),
             (State::Parked, at(Phase::Parked)),

@@ -149,11 +149,11 @@ impl<'c> Tx<'c> {
             self.cache.remember(number, lane);
         }
         self.cache.settings = settings::read(&mut self.statements, self.ns)?;
-        self.cache.next_seq = self.highest(Sql::JobLast)?.max(self.floor("seq")?) + 1;
-        self.cache.next_entry = self.highest(Sql::LedgerLast)?.max(self.floor("ledger")?) + 1;
+        self.cache.next_seq = self.highest(Sql::JobLast)?.max(self.floor("seq")?).saturating_add(1);
+        self.cache.next_entry = self.highest(Sql::LedgerLast)?.max(self.floor("ledger")?).saturating_add(1);
         for kind in 0..2 {
             let last: Option<i64> = self.statements.get(Sql::EndedLast)?.query_row([self.ns, kind], |row| row.get(0))?;
-            self.cache.next_ended[kind as usize] = last.unwrap_or(0) + 1;
+            self.cache.next_ended[kind as usize] = last.unwrap_or(0).saturating_add(1);
         }
         self.cache.last_fence = self.highest(Sql::FenceHighest)?;
         self.refresh_soonest()?;
@@ -188,8 +188,9 @@ impl<'c> Tx<'c> {
 
     /// The number of the next job.
     pub fn next_seq(&mut self) -> i64 {
-        self.cache.next_seq += 1;
-        self.cache.next_seq - 1
+        let next = self.cache.next_seq;
+        self.cache.next_seq = next.saturating_add(1);
+        next
     }
 
     /// The number the next job would get.
@@ -206,8 +207,9 @@ impl<'c> Tx<'c> {
 
     /// The number of the next ledger entry.
     pub fn next_entry(&mut self) -> i64 {
-        self.cache.next_entry += 1;
-        self.cache.next_entry - 1
+        let next = self.cache.next_entry;
+        self.cache.next_entry = next.saturating_add(1);
+        next
     }
 
     /// The number the next ledger entry would get.
@@ -314,7 +316,7 @@ impl<'c> Tx<'c> {
             let Some(phase) = phase else { continue };
             delta.phases[phase as usize] += by;
             if let Some(phases) = phases.as_deref_mut() {
-                phases[phase as usize] += by;
+                phases[phase as usize] = phases[phase as usize].saturating_add(by);
             }
         }
     }
@@ -412,13 +414,13 @@ impl<'c> Tx<'c> {
             return Ok(());
         }
         self.signals.work = true;
-        let place = params![row.lane, -row.life.priority, row.life.run_at.as_millis(), row.seq];
+        let place = params![row.lane, row.life.priority.saturating_neg(), row.life.run_at.as_millis(), row.seq];
         self.statements.get(Sql::ReadyInsert)?.execute(place)?;
         Ok(())
     }
 
     fn leave(&mut self, row: &LifeRow) -> Result<(), Fail> {
-        let place = params![row.lane, -row.life.priority, row.life.run_at.as_millis(), row.seq];
+        let place = params![row.lane, row.life.priority.saturating_neg(), row.life.run_at.as_millis(), row.seq];
         self.statements.get(Sql::ReadyDelete)?.execute(place)?;
         Ok(())
     }
@@ -591,7 +593,7 @@ impl<'c> Tx<'c> {
     /// Writes down a delivery that ended; gives the row with its last error.
     pub fn record(&mut self, row: &LifeRow, end: &AttemptEnd) -> Result<LifeRow, Fail> {
         let last: Option<i64> = self.statements.get(Sql::AttemptLast)?.query_row([row.seq], |row| row.get(0))?;
-        let n = last.unwrap_or(0) + 1;
+        let n = last.unwrap_or(0).saturating_add(1);
         self.statements.get(Sql::AttemptInsert)?.execute(params![
             row.seq,
             n,
@@ -665,7 +667,7 @@ impl<'c> Tx<'c> {
         let feed = semel_core::store::log_feed(&rows::id_from(&id));
         self.statements.get(Sql::FeedDelete)?.execute(params![self.ns, feed])?;
         self.forget_steps(origin.as_ref().unwrap_or(&id), row.seq)?;
-        if row.seq + 1 >= self.cache.next_seq {
+        if row.seq.saturating_add(1) >= self.cache.next_seq {
             self.raise_floor("seq", row.seq)?;
         }
         Ok(())
@@ -718,8 +720,19 @@ impl<'c> Tx<'c> {
         Ok(())
     }
 
-    /// Writes what was gathered: the numbers of lanes, and what ended.
+    /// Writes what was gathered, and says what those who wait may want to know.
     pub fn finish(mut self) -> Result<Signals, Fail> {
+        self.flush()?;
+        Ok(self.signals)
+    }
+
+    /// Reads everything anew that is remembered, after something wrote past this transaction's back.
+    pub fn reload(&mut self) -> Result<(), Fail> {
+        self.load()
+    }
+
+    /// Writes what was gathered so far: the numbers of lanes, and what ended.
+    pub fn flush(&mut self) -> Result<(), Fail> {
         for (lane, delta) in std::mem::take(&mut self.deltas) {
             if delta.counts.is_zero() && delta.phases == [0; 7] {
                 continue;
@@ -739,11 +752,11 @@ impl<'c> Tx<'c> {
                 continue;
             }
             let n = self.cache.next_ended[kind];
-            self.cache.next_ended[kind] += 1;
+            self.cache.next_ended[kind] = n.saturating_add(1);
             let row = params![self.ns, kind as i64, n, self.now.as_millis(), rows::pack(seqs)];
             self.statements.get(Sql::EndedInsert)?.execute(row)?;
         }
-        Ok(self.signals)
+        Ok(())
     }
 }
 

@@ -43,8 +43,8 @@ pub(super) async fn round(store: &dyn Store, history: &mut History, everything: 
     keys(store).await;
     nothing_to_repair(store).await;
     if everything {
-        one_holder_per_key(&jobs, history);
-        by_state(store, &jobs).await;
+        let keys = one_holder_per_key(&jobs, history);
+        by_state(store, &jobs, keys).await;
         ledger(store, history).await;
     }
 }
@@ -137,7 +137,9 @@ async fn held(store: &dyn Store) -> Vec<KeyRow> {
 }
 
 /// I1 from the outside: of the jobs that were given a key, at most one is under way, and one `forever` key made one job.
-fn one_holder_per_key(jobs: &[Job], history: &History) {
+///
+/// Gives the number of keys that are held.
+fn one_holder_per_key(jobs: &[Job], history: &History) -> usize {
     let mut active: BTreeMap<&str, Vec<&JobId>> = BTreeMap::new();
     let mut first: BTreeMap<&str, Vec<&JobId>> = BTreeMap::new();
     for job in jobs {
@@ -154,19 +156,16 @@ fn one_holder_per_key(jobs: &[Job], history: &History) {
     for (key, ids) in active.iter().chain(&first) {
         assert!(ids.len() == 1, "I1: {key} is held by {ids:?}");
     }
+    active.keys().chain(first.keys()).collect::<BTreeSet<_>>().len()
 }
 
-/// I25: jobs by state, counted one by one.
-async fn by_state(store: &dyn Store, jobs: &[Job]) {
+/// I25: jobs by state, counted one by one, and the keys they hold.
+async fn by_state(store: &dyn Store, jobs: &[Job], keys: usize) {
     let mut states: BTreeMap<State, i64> = BTreeMap::new();
     jobs.iter()
         .for_each(|job| *states.entry(job.state).or_default() += 1);
     let stats = store.stats().await.expect("the store answers");
     assert_eq!(stats.jobs, states, "I25: jobs by state");
-    let keys = jobs
-        .iter()
-        .filter(|job| job.key.as_ref().is_some_and(|key| key.held))
-        .count();
     assert_eq!(
         stats.active_keys,
         i64::try_from(keys).expect("few keys"),

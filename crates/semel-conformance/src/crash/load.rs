@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use semel_core::ids::{JobId, Token};
-use semel_core::store::Store;
+use semel_core::job::State;
+use semel_core::store::{JobFilter, Page, Store};
+use semel_core::view::Job;
 
 use super::log::{Call, Log};
 use super::resolve::carry_out;
@@ -33,6 +35,7 @@ pub(crate) fn play(harness: &dyn Harness, location: &str, log: &str, seed: u64) 
         for n in 0..TASKS {
             let mut loader = Loader::new(store.clone(), log.clone(), seed.wrapping_add(n));
             tasks.spawn(async move {
+                loader.look_around(n).await;
                 loop {
                     loader.step().await;
                 }
@@ -78,15 +81,41 @@ impl Loader {
         }
     }
 
+    /// Takes over a share of what the loads before left, so that a short life sees more than its own beginnings.
+    async fn look_around(&mut self, n: u64) {
+        let share = |jobs: Vec<Job>| {
+            let mine = jobs
+                .into_iter()
+                .enumerate()
+                .filter(|(at, _)| *at as u64 % TASKS == n);
+            mine.map(|(_, job)| job.id.to_string()).collect()
+        };
+        let list = async |filter| {
+            let listing = self.store.jobs(filter, Page::first(60)).await;
+            listing.map(|listing| listing.items).unwrap_or_default()
+        };
+        let letters = JobFilter {
+            dead_letters: true,
+            ..JobFilter::default()
+        };
+        let waiting = JobFilter {
+            state: Some(State::Queued),
+            ..JobFilter::default()
+        };
+        let (letters, own) = (share(list(letters).await), share(list(waiting).await));
+        self.letters = letters;
+        self.own = own;
+    }
+
     async fn step(&mut self) {
         match self.rng.below(100) {
             0..35 => self.submit().await,
             35..50 => self.claim().await,
             50..85 => self.settle().await,
-            85..88 => self.settle_again().await,
-            88..91 => self.settle_stale().await,
-            91..95 => self.cancel().await,
-            95..97 => self.retry().await,
+            85..87 => self.settle_again().await,
+            87..90 => self.settle_stale().await,
+            90..93 => self.cancel().await,
+            93..96 => self.retry().await,
             _ => self.replay().await,
         }
     }

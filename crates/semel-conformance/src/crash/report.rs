@@ -20,6 +20,8 @@ pub(crate) struct Report {
     submissions: (u64, u64),
     calls: u64,
     jobs: usize,
+    /// What the history counted, held equal to the store's counters.
+    counted: BTreeMap<&'static str, i64>,
 }
 
 impl Report {
@@ -41,6 +43,11 @@ impl Report {
     pub(super) fn finished(&mut self, history: &History) {
         self.calls = history.calls;
         self.jobs = history.jobs.len();
+        self.counted = history
+            .counts
+            .iter()
+            .map(|(counter, n)| (counter.word(), *n))
+            .collect();
     }
 
     /// How many of a hundred kills interrupted a call.
@@ -74,6 +81,7 @@ impl fmt::Display for Report {
             writeln!(f, "    {calls:>3}  {kills:>6} kills")?;
         }
         writeln!(f, "  unknown calls: {:?}", self.unknown)?;
+        writeln!(f, "  counted: {:?}", self.counted)?;
         write!(f, "  of {all} unknown submissions {there} had made their job")
     }
 }

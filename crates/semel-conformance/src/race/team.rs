@@ -58,6 +58,7 @@ impl<'a> Arena<'a> {
 pub(crate) struct Team<'a> {
     arena: &'a Arena<'a>,
     processes: Vec<Member>,
+    played: usize,
 }
 
 struct Member {
@@ -73,7 +74,11 @@ impl<'a> Team<'a> {
             Some(location) => (0..size).map(|_| Member::start(location)).collect(),
             None => Vec::new(),
         };
-        Team { arena, processes }
+        Team {
+            arena,
+            processes,
+            played: 0,
+        }
     }
 
     /// Whether members are processes.
@@ -95,7 +100,10 @@ impl<'a> Team<'a> {
             member.prepare(orders);
         }
         self.processes.iter_mut().for_each(|member| member.expect(READY));
-        self.processes.iter_mut().for_each(|member| member.say(GO));
+        // Another member is told first each time, so that none always wins.
+        self.played += 1;
+        let size = self.processes.len();
+        (0..size).for_each(|at| self.processes[(at + self.played) % size].say(GO));
         self.processes.iter_mut().flat_map(Member::collect).collect()
     }
 }
