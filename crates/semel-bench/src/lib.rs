@@ -22,8 +22,8 @@
 //! | `lifecycle_1m`, … | the same with so many unique jobs waiting behind, in the same lane |
 //! | `open_1m`, … | opening that file, until a first submission is answered |
 //! | `mem_job`, `mem_dedupe` | bytes on disk per job, and per held key beyond its job |
-//! | `syncs_ceiling_1`, `syncs_enqueue_1`, `syncs_enqueue_c64`, `syncs_lifecycle` | fsyncs per row or job |
-//! | `written_ceiling_1`, `written_enqueue_1`, `written_enqueue_c64`, `written_lifecycle` | bytes written to log and file, per row or job |
+//! | `syncs_…` of `ceiling_1`, `enqueue_1`, `enqueue_c64`, `enqueue_bulk`, `enqueue_unique_bulk`, `lifecycle` | fsyncs per row or job; those of one and of 64 callers are unique |
+//! | `written_…` of the same | bytes written to log and file, per row or job |
 //! | `ratio_…` | the figure over its ceiling |
 
 mod bench;

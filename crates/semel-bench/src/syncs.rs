@@ -13,35 +13,54 @@ use crate::rounds::Subject;
 use crate::run_in::run_in;
 use crate::subjects::{Callers, Lifecycle, Submitting, What};
 
-/// Commits of a lone caller: as many as raw SQLite makes between two checkpoints.
-const COMMITS: usize = 1_000;
-/// The same where files are not run in.
-const FEW_COMMITS: usize = 100;
+/// How much is counted.
+struct Counted {
+    /// Commits of a lone caller.
+    commits: usize,
+    /// Calls in bulk, and rounds of the lifecycle.
+    rounds: usize,
+}
+
+/// As many commits as raw SQLite makes between two checkpoints.
+const STEADY: Counted = Counted {
+    commits: 1_000,
+    rounds: 50,
+};
+/// Too few for a checkpoint.
+const QUICK: Counted = Counted {
+    commits: 100,
+    rounds: 4,
+};
 /// Submissions of each of the callers.
 const EACH: usize = 20;
-/// Rounds of the lifecycle.
-const ROUNDS: usize = 4;
 
-/// Counts per row, per job submitted alone or beside others, and per job that lived.
+/// Counts per row, per job submitted alone, beside others or in bulk, and per job that lived.
 pub(crate) fn measure(bench: &mut Bench) -> Result<()> {
     let vfs = semel_powercut::install("semel-count").context("installing the counting VFS")?;
-    let seed = bench.settings.seed;
-    let commits = if bench.settings.steady {
-        COMMITS
-    } else {
-        FEW_COMMITS
-    };
-    let raw = Ceiling::open_with_vfs(&bench.fresh_file()?, vfs.name(), seed)?;
-    if bench.settings.steady {
-        raw.run_in()?;
-    }
+    let Counted { commits, rounds } = if bench.settings.steady { STEADY } else { QUICK };
+    let raw = raw(bench, &vfs)?;
     count(bench, &vfs, "ceiling_1", raw, commits)?;
     let alone = Submitting::new(rig(bench, &vfs)?, What::Fresh(Kind::Unique), 1);
     count(bench, &vfs, "enqueue_1", alone, commits)?;
     let callers = Callers::new(rig(bench, &vfs)?, Kind::Unique, "");
     count(bench, &vfs, "enqueue_c64", callers, Callers::COUNT * EACH)?;
+    for (name, kind) in [
+        ("enqueue_bulk", Kind::Plain),
+        ("enqueue_unique_bulk", Kind::Unique),
+    ] {
+        let bulk = Submitting::new(rig(bench, &vfs)?, What::Fresh(kind), LARGEST);
+        count(bench, &vfs, name, bulk, LARGEST * rounds)?;
+    }
     let lives = Lifecycle::sequential(rig(bench, &vfs)?);
-    count(bench, &vfs, "lifecycle", lives, LARGEST * ROUNDS)
+    count(bench, &vfs, "lifecycle", lives, LARGEST * rounds)
+}
+
+fn raw(bench: &mut Bench, vfs: &Vfs) -> Result<Ceiling> {
+    let raw = Ceiling::open_with_vfs(&bench.fresh_file()?, vfs.name(), bench.settings.seed)?;
+    if bench.settings.steady {
+        raw.run_in()?;
+    }
+    Ok(raw)
 }
 
 fn rig(bench: &mut Bench, vfs: &Vfs) -> Result<Rig> {

@@ -31,7 +31,7 @@ const RATES: [&str; 21] = [
 ];
 
 /// Everything else.
-const OTHERS: [&str; 22] = [
+const OTHERS: [&str; 26] = [
     "ceiling_1",
     "ceiling_16",
     "ceiling_128",
@@ -49,10 +49,14 @@ const OTHERS: [&str; 22] = [
     "syncs_ceiling_1",
     "syncs_enqueue_1",
     "syncs_enqueue_c64",
+    "syncs_enqueue_bulk",
+    "syncs_enqueue_unique_bulk",
     "syncs_lifecycle",
     "written_ceiling_1",
     "written_enqueue_1",
     "written_enqueue_c64",
+    "written_enqueue_bulk",
+    "written_enqueue_unique_bulk",
     "written_lifecycle",
 ];
 

@@ -70,7 +70,10 @@ pub fn main(harness: impl Harness) -> ExitCode {
         return cases::play_child(&*harness, arguments.collect());
     }
     let arguments = Arguments::from_args();
-    let trials = cases::all().into_iter().map(|case| trial(harness.clone(), case)).collect();
+    let trials = cases::all()
+        .into_iter()
+        .map(|case| trial(harness.clone(), case))
+        .collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
@@ -85,5 +88,7 @@ fn trial(harness: Arc<dyn Harness>, case: Case) -> Trial {
 
 pub(crate) fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("the case panicked").to_owned()
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("the case panicked")
+        .to_owned()
 }

@@ -61,7 +61,9 @@ impl World {
     /// The store of this world.
     pub fn store(&self) -> Arc<dyn Store> {
         let mut slot = self.instance.lock().unwrap_or_else(PoisonError::into_inner);
-        slot.get_or_insert_with(|| self.harness.create(&self.namespace, self.clock.clone())).store.clone()
+        slot.get_or_insert_with(|| self.harness.create(&self.namespace, self.clock.clone()))
+            .store
+            .clone()
     }
 
     /// A store of another namespace in the same place.
@@ -69,7 +71,8 @@ impl World {
         self.store();
         let slot = self.instance.lock().unwrap_or_else(PoisonError::into_inner);
         let instance = slot.as_ref().expect("made one line above");
-        self.harness.sibling(instance, &name(namespace), self.clock.clone())
+        self.harness
+            .sibling(instance, &name(namespace), self.clock.clone())
     }
 
     /// A crash: the handle is gone, the place is opened again.
@@ -122,7 +125,8 @@ impl World {
 
     /// Claims up to `max` jobs of any kind for 30 seconds.
     pub fn claim(&self, max: usize) -> Vec<Claimed> {
-        self.block(self.store().claim(claim_request(max))).expect("the store answers")
+        self.block(self.store().claim(claim_request(max)))
+            .expect("the store answers")
     }
 
     /// Claims exactly one job.
@@ -134,8 +138,14 @@ impl World {
 
     /// Settles one delivery.
     pub fn settle(&self, id: &JobId, fence: i64, result: Settle) -> WriteOutcome {
-        let settlement = Settlement { id: id.clone(), fence, result };
-        self.block(self.store().settle(vec![settlement])).expect("the store answers").remove(0)
+        let settlement = Settlement {
+            id: id.clone(),
+            fence,
+            result,
+        };
+        self.block(self.store().settle(vec![settlement]))
+            .expect("the store answers")
+            .remove(0)
     }
 
     /// Completes a claim without an output.
@@ -145,19 +155,37 @@ impl World {
 
     /// Fails a claim for good.
     pub fn fail(&self, claimed: &Claimed, error: &str) -> WriteOutcome {
-        self.settle(&claimed.job.id, claimed.fence, Settle::Fail { error: error.to_owned() })
+        self.settle(
+            &claimed.job.id,
+            claimed.fence,
+            Settle::Fail {
+                error: error.to_owned(),
+            },
+        )
     }
 
     /// One heartbeat of 30 seconds.
     pub fn extend(&self, id: &JobId, fence: i64) -> WriteOutcome {
-        let beat = Beat { id: id.clone(), fence, progress: None, log: Vec::new() };
-        let request = ExtendRequest { leases: vec![beat], lease: Millis::from_secs(30) };
-        self.block(self.store().extend(request)).expect("the store answers").remove(0)
+        let beat = Beat {
+            id: id.clone(),
+            fence,
+            progress: None,
+            log: Vec::new(),
+        };
+        let request = ExtendRequest {
+            leases: vec![beat],
+            lease: Millis::from_secs(30),
+        };
+        self.block(self.store().extend(request))
+            .expect("the store answers")
+            .remove(0)
     }
 
     /// One act.
     pub fn act(&self, act: Act) -> ActOutcome {
-        self.block(self.store().act(vec![act])).expect("the store answers").remove(0)
+        self.block(self.store().act(vec![act]))
+            .expect("the store answers")
+            .remove(0)
     }
 
     /// One job, which must exist.
@@ -167,7 +195,9 @@ impl World {
 
     /// One job, if it exists.
     pub fn find(&self, id: &JobId) -> Option<Job> {
-        self.block(self.store().jobs_by_id(std::slice::from_ref(id))).expect("the store answers").remove(0)
+        self.block(self.store().jobs_by_id(std::slice::from_ref(id)))
+            .expect("the store answers")
+            .remove(0)
     }
 
     /// The state of a job.
@@ -183,7 +213,11 @@ impl World {
     /// Rounds of upkeep until there is nothing left to do.
     pub fn upkeep(&self) {
         for _ in 0..1_000 {
-            if !self.block(self.store().upkeep(UpkeepRequest::default())).expect("the store answers").more {
+            if !self
+                .block(self.store().upkeep(UpkeepRequest::default()))
+                .expect("the store answers")
+                .more
+            {
                 return;
             }
         }
@@ -228,7 +262,10 @@ pub fn with(policy: Dedup) -> Submission {
 
 /// A submission of task `work` with a policy and an input.
 pub fn with_input(policy: Dedup, input: &str) -> Submission {
-    Submission { policy: Policy::from(policy), ..of("work", input) }
+    Submission {
+        policy: Policy::from(policy),
+        ..of("work", input)
+    }
 }
 
 /// A claim of up to `max` jobs of any kind for 30 seconds.

@@ -17,6 +17,7 @@ mod known;
 mod pair;
 mod probe;
 mod steer;
+mod steps;
 mod submissions;
 mod submit;
 mod trace;

@@ -4,11 +4,14 @@
 //! A [`Team`] hands orders to its members, waits until all of them are ready, lets them go together and
 //! collects one answer per order. What must hold is then judged from the answers alone.
 
+mod answers;
 pub(crate) mod member;
 mod order;
+mod scene;
 mod storm;
 mod team;
 
-pub(crate) use order::{Answer, KeyHold, Order};
+pub(crate) use answers::Answers;
+pub(crate) use order::{KeyHold, Order};
 pub(crate) use storm::{PROCESSES, storm};
-pub(crate) use team::{Arena, Team};
+pub(crate) use team::{Arena, Team, sides};

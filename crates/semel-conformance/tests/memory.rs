@@ -17,7 +17,10 @@ impl Harness for Memory {
     }
 
     fn create(&self, namespace: &Name, clock: Arc<ManualClock>) -> Instance {
-        Instance { store: Arc::new(MemoryStore::new(namespace.clone(), clock)), keep: Box::new(()) }
+        Instance {
+            store: Arc::new(MemoryStore::new(namespace.clone(), clock)),
+            keep: Box::new(()),
+        }
     }
 
     fn sibling(&self, _: &Instance, namespace: &Name, clock: Arc<ManualClock>) -> Arc<dyn Store> {

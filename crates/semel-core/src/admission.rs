@@ -30,7 +30,10 @@ impl Holder<'_> {
     }
 
     fn can_be_followed(&self) -> bool {
-        self.life.holding.as_ref().is_some_and(|holding| holding.hold.is_plain_until_finished())
+        self.life
+            .holding
+            .as_ref()
+            .is_some_and(|holding| holding.hold.is_plain_until_finished())
     }
 }
 
@@ -84,11 +87,18 @@ pub fn admit(
     match holder {
         None => accept(prepared, take(), now, None),
         Some(holder) if observes => {
-            let would = Would { outcome: judge(prepared, policy, holder), holder: holder.id.clone() };
+            let would = Would {
+                outcome: judge(prepared, policy, holder),
+                holder: holder.id.clone(),
+            };
             accept(prepared, None, now, Some(would))
         }
         Some(holder) if holder.observes() => match accept(prepared, take(), now, None) {
-            Decision::Accept { life, would, .. } => Decision::Accept { life, would, takes_over: true },
+            Decision::Accept { life, would, .. } => Decision::Accept {
+                life,
+                would,
+                takes_over: true,
+            },
             other => other,
         },
         Some(holder) => absorb(prepared, policy, holder, now),
@@ -116,12 +126,18 @@ pub fn judge(prepared: &Prepared, policy: &Dedup, holder: &Holder<'_>) -> Outcom
 /// Another task under the same key, or, for explicit keys that point or reject, another input (contract 2.6).
 fn mismatches(prepared: &Prepared, policy: &Dedup, holder: &Holder<'_>) -> bool {
     let Some(key) = &prepared.key else { return false };
-    let points = matches!(policy.on_duplicate, OnDuplicate::UseExisting | OnDuplicate::Reject);
+    let points = matches!(
+        policy.on_duplicate,
+        OnDuplicate::UseExisting | OnDuplicate::Reject
+    );
     if holder.task != &prepared.submission.task {
         // Content made for one task is never handed to another, whatever the policy ignores.
         return !points || policy.on_mismatch == OnMismatch::Conflict;
     }
-    points && policy.on_mismatch == OnMismatch::Conflict && key.by == KeyBy::Explicit && key.input != holder.input
+    points
+        && policy.on_mismatch == OnMismatch::Conflict
+        && key.by == KeyBy::Explicit
+        && key.input != holder.input
 }
 
 fn absorb(prepared: &Prepared, policy: &Dedup, holder: &Holder<'_>, now: Timestamp) -> Decision {
@@ -129,7 +145,10 @@ fn absorb(prepared: &Prepared, policy: &Dedup, holder: &Holder<'_>, now: Timesta
     match outcome {
         Outcome::Replaced | Outcome::Debounced => {
             let run_at = start(prepared, policy, holder.enqueued_at, now);
-            Decision::Replace { outcome, life: Box::new(replaced(prepared, holder.life, run_at)) }
+            Decision::Replace {
+                outcome,
+                life: Box::new(replaced(prepared, holder.life, run_at)),
+            }
         }
         Outcome::Deferred => {
             let mut life = fresh(prepared, prepared.submission.run_at.resolve(now));
@@ -155,7 +174,11 @@ pub fn replaced(prepared: &Prepared, life: &Life, run_at: Timestamp) -> Life {
 /// Only a plain `until_finished` can follow, so that is the hold it takes the key with.
 pub fn promote(life: &Life, now: Timestamp, generation: i64) -> Life {
     let holding = Holding::take(Hold::until_finished(), now, generation, false);
-    Life { phase: Phase::Waiting, holding: Some(holding), ..life.clone() }
+    Life {
+        phase: Phase::Waiting,
+        holding: Some(holding),
+        ..life.clone()
+    }
 }
 
 fn accept(prepared: &Prepared, holding: Option<Holding>, now: Timestamp, would: Option<Would>) -> Decision {
@@ -163,8 +186,15 @@ fn accept(prepared: &Prepared, holding: Option<Holding>, now: Timestamp, would: 
         Some(policy) => start(prepared, policy, now, now),
         None => prepared.submission.run_at.resolve(now),
     };
-    let life = Life { holding, ..fresh(prepared, run_at) };
-    Decision::Accept { life: Box::new(life), would, takes_over: false }
+    let life = Life {
+        holding,
+        ..fresh(prepared, run_at)
+    };
+    Decision::Accept {
+        life: Box::new(life),
+        would,
+        takes_over: false,
+    }
 }
 
 fn fresh(prepared: &Prepared, run_at: Timestamp) -> Life {

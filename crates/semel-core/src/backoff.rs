@@ -36,7 +36,10 @@ mod tests {
             let id = JobId::new(format!("job-{attempt}")).expect("an id");
             let base = (1_000i64 << (attempt - 1).min(20)).min(3_600_000);
             let wait = backoff(&id, attempt).as_millis();
-            assert!(wait >= base * 8 / 10 && wait <= base * 12 / 10, "attempt {attempt}: {wait}");
+            assert!(
+                wait >= base * 8 / 10 && wait <= base * 12 / 10,
+                "attempt {attempt}: {wait}"
+            );
         }
     }
 
@@ -46,6 +49,11 @@ mod tests {
             .map(|n| backoff(&JobId::new(format!("job-{n}")).expect("an id"), 3).as_millis())
             .collect();
         assert!(waits.len() > 400, "{} distinct waits", waits.len());
-        assert!(waits.last().zip(waits.first()).is_some_and(|(last, first)| last - first > 1_400));
+        assert!(
+            waits
+                .last()
+                .zip(waits.first())
+                .is_some_and(|(last, first)| last - first > 1_400)
+        );
     }
 }

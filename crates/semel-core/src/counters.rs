@@ -132,13 +132,19 @@ impl Counts {
 
     /// Adds all of another's.
     pub fn merge(&mut self, other: &Counts) {
-        self.0.iter_mut().zip(other.0).for_each(|(mine, theirs)| *mine = mine.saturating_add(theirs));
+        self.0
+            .iter_mut()
+            .zip(other.0)
+            .for_each(|(mine, theirs)| *mine = mine.saturating_add(theirs));
     }
 
     /// What was counted since a baseline.
     #[must_use]
     pub fn since(mut self, baseline: &Counts) -> Counts {
-        self.0.iter_mut().zip(baseline.0).for_each(|(mine, base)| *mine = mine.saturating_sub(base));
+        self.0
+            .iter_mut()
+            .zip(baseline.0)
+            .for_each(|(mine, base)| *mine = mine.saturating_sub(base));
         self
     }
 
@@ -149,15 +155,25 @@ impl Counts {
 
     /// Absorbed submissions: duplicate + replaced + debounced + deferred + rejected.
     pub fn duplicates(&self) -> i64 {
-        [Counter::Duplicate, Counter::Replaced, Counter::Debounced, Counter::Deferred, Counter::Rejected]
-            .map(|counter| self.get(counter))
-            .iter()
-            .sum()
+        [
+            Counter::Duplicate,
+            Counter::Replaced,
+            Counter::Debounced,
+            Counter::Deferred,
+            Counter::Rejected,
+        ]
+        .map(|counter| self.get(counter))
+        .iter()
+        .sum()
     }
 
     /// Duplicates / (accepted + duplicates); 0 where nothing was submitted (contract 7.2).
     pub fn hit_ratio(&self) -> f64 {
         let all = self.get(Counter::Accepted) + self.duplicates();
-        if all == 0 { 0.0 } else { self.duplicates() as f64 / all as f64 }
+        if all == 0 {
+            0.0
+        } else {
+            self.duplicates() as f64 / all as f64
+        }
     }
 }

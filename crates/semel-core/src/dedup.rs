@@ -285,9 +285,10 @@ impl Dedup {
             OnDuplicate::Debounce { delay, .. } if delay.is_zero() => {
                 Err(Invalid::new("debounce delay", "more than zero milliseconds"))
             }
-            OnDuplicate::Debounce { delay, max_wait: Some(max) } if max < delay => {
-                Err(Invalid::new("debounce max_wait", "at least the delay"))
-            }
+            OnDuplicate::Debounce {
+                delay,
+                max_wait: Some(max),
+            } if max < delay => Err(Invalid::new("debounce max_wait", "at least the delay")),
             OnDuplicate::Debounce { delay, max_wait } if max_wait.unwrap_or(delay) > limits::LONGEST => {
                 Err(Invalid::new("debounce delay and max_wait", "at most ten years"))
             }
@@ -297,8 +298,10 @@ impl Dedup {
 }
 
 fn parse_pointers<P: AsRef<str>>(pointers: impl IntoIterator<Item = P>) -> Result<Vec<Pointer>, Invalid> {
-    let mut parsed =
-        pointers.into_iter().map(|text| Pointer::try_from(text.as_ref())).collect::<Result<Vec<_>, _>>()?;
+    let mut parsed = pointers
+        .into_iter()
+        .map(|text| Pointer::try_from(text.as_ref()))
+        .collect::<Result<Vec<_>, _>>()?;
     parsed.sort();
     parsed.dedup();
     Ok(parsed)
@@ -311,7 +314,10 @@ mod tests {
     #[test]
     fn every_cell_of_the_hold_table_is_judged() {
         let hour = Some(Millis::from_secs(3_600));
-        let on_failed = ReleaseOn { failed: true, cancelled: false };
+        let on_failed = ReleaseOn {
+            failed: true,
+            cancelled: false,
+        };
         let none = ReleaseOn::default();
         let cases = [
             (HoldKind::UntilStarted, hour, None, none, true),
@@ -327,7 +333,12 @@ mod tests {
             (HoldKind::Forever, None, None, on_failed, true),
         ];
         for (kind, ttl, cool_down, release_on, allowed) in cases {
-            let hold = Hold { kind, ttl, cool_down, release_on };
+            let hold = Hold {
+                kind,
+                ttl,
+                cool_down,
+                release_on,
+            };
             assert_eq!(hold.check().is_ok(), allowed, "{hold:?}");
         }
     }
@@ -336,13 +347,28 @@ mod tests {
     fn latest_needs_a_plain_until_finished() {
         let policy = Dedup::explicit("k").on_duplicate(OnDuplicate::Latest);
         assert!(policy.check().is_ok());
-        assert!(policy.clone().hold(Hold::window(Millis::from_days(1))).check().is_err());
-        assert!(policy.hold(Hold::until_finished().cool_down(Millis::from_secs(1))).check().is_err());
+        assert!(
+            policy
+                .clone()
+                .hold(Hold::window(Millis::from_days(1)))
+                .check()
+                .is_err()
+        );
+        assert!(
+            policy
+                .hold(Hold::until_finished().cool_down(Millis::from_secs(1)))
+                .check()
+                .is_err()
+        );
     }
 
     #[test]
     fn a_pointer_that_is_none_is_refused() {
         assert!(Dedup::fields(["day"]).is_err());
-        assert!(Dedup::fields(Vec::<String>::new()).and_then(|policy| policy.check()).is_err());
+        assert!(
+            Dedup::fields(Vec::<String>::new())
+                .and_then(|policy| policy.check())
+                .is_err()
+        );
     }
 }

@@ -21,7 +21,12 @@ pub struct Invalid {
 impl Invalid {
     /// `what` is wrong; `allowed` says what would be right.
     pub fn new(what: impl Into<String>, allowed: impl Into<String>) -> Self {
-        Invalid { what: what.into(), found: None, allowed: allowed.into(), hint: None }
+        Invalid {
+            what: what.into(),
+            found: None,
+            allowed: allowed.into(),
+            hint: None,
+        }
     }
 
     /// Adds what was found.
@@ -86,7 +91,10 @@ pub enum StoreError {
 impl StoreError {
     /// An [`StoreError::Unavailable`] without a cause.
     pub fn unavailable(doing: impl Into<String>) -> Self {
-        StoreError::Unavailable { doing: doing.into(), source: None }
+        StoreError::Unavailable {
+            doing: doing.into(),
+            source: None,
+        }
     }
 
     /// An [`StoreError::Corrupt`].

@@ -79,8 +79,13 @@ pub fn guard(
     let live = stored.filter(|record| now < record.expires_at);
     match (call, live) {
         (GuardCall::Reserve { token, ttl }, None) => {
-            let record =
-                GuardRecord { digest, token: *token, ttl: *ttl, expires_at: now.plus(*ttl), output: None };
+            let record = GuardRecord {
+                digest,
+                token: *token,
+                ttl: *ttl,
+                expires_at: now.plus(*ttl),
+                output: None,
+            };
             (GuardChange::Write(record), GuardAnswer::Fresh)
         }
         (GuardCall::Reserve { token, .. }, Some(record)) => match &record.output {
@@ -88,17 +93,24 @@ pub fn guard(
             None if record.token == *token => (GuardChange::Keep, GuardAnswer::Fresh),
             None => (GuardChange::Keep, GuardAnswer::InProgress),
         },
-        (GuardCall::Confirm { token, output }, Some(record)) if record.token == *token => match &record.output {
-            Some(_) => (GuardChange::Keep, GuardAnswer::Ok),
-            None => {
-                let done =
-                    GuardRecord { output: Some(output.clone()), expires_at: now.plus(record.ttl), ..record.clone() };
-                (GuardChange::Write(done), GuardAnswer::Ok)
+        (GuardCall::Confirm { token, output }, Some(record)) if record.token == *token => {
+            match &record.output {
+                Some(_) => (GuardChange::Keep, GuardAnswer::Ok),
+                None => {
+                    let done = GuardRecord {
+                        output: Some(output.clone()),
+                        expires_at: now.plus(record.ttl),
+                        ..record.clone()
+                    };
+                    (GuardChange::Write(done), GuardAnswer::Ok)
+                }
             }
-        },
+        }
         (GuardCall::Release { token }, Some(record)) if record.token == *token && record.output.is_none() => {
             (GuardChange::Remove, GuardAnswer::Ok)
         }
-        (GuardCall::Confirm { .. } | GuardCall::Release { .. }, _) => (GuardChange::Keep, GuardAnswer::NotYours),
+        (GuardCall::Confirm { .. } | GuardCall::Release { .. }, _) => {
+            (GuardChange::Keep, GuardAnswer::NotYours)
+        }
     }
 }

@@ -23,7 +23,10 @@ impl JobId {
         let text = text.into();
         let fits = !text.is_empty() && text.chars().count() <= Self::MAX_CHARS;
         if !fits || text.chars().any(char::is_control) {
-            return Err(Invalid::new("job id", "1 to 128 characters without control characters"));
+            return Err(Invalid::new(
+                "job id",
+                "1 to 128 characters without control characters",
+            ));
         }
         Ok(JobId(text.into_boxed_str()))
     }
@@ -93,7 +96,9 @@ impl Token {
 impl FromStr for Token {
     type Err = Invalid;
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        Uuid::parse_str(text).map(Token).map_err(|_| Invalid::new("token", "a UUID such as 0190d5b2-7c1e-7a53-9f0e-3c1f0a5b6d7e"))
+        Uuid::parse_str(text)
+            .map(Token)
+            .map_err(|_| Invalid::new("token", "a UUID such as 0190d5b2-7c1e-7a53-9f0e-3c1f0a5b6d7e"))
     }
 }
 

@@ -156,7 +156,9 @@ impl Life {
 
     /// Whether the job holds its key at a moment.
     pub fn is_holder(&self, now: Timestamp) -> bool {
-        self.holding.as_ref().is_some_and(|holding| holding.is_held(self, now))
+        self.holding
+            .as_ref()
+            .is_some_and(|holding| holding.is_held(self, now))
     }
 
     /// Whether a lease that began before `moment` still runs at `now` (contract 2.4).

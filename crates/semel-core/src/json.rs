@@ -40,8 +40,9 @@ impl Json {
 
     /// Any value that can be written as JSON.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, Invalid> {
-        let text = serde_json::to_string(value)
-            .map_err(|error| Invalid::new("value", "something that can be written as JSON").found(error.to_string()))?;
+        let text = serde_json::to_string(value).map_err(|error| {
+            Invalid::new("value", "something that can be written as JSON").found(error.to_string())
+        })?;
         Json::new(text)
     }
 

@@ -156,7 +156,11 @@ pub fn may_write(life: &Life, fence: i64) -> Result<(), Refusal> {
 }
 
 fn refusal(life: &Life) -> Refusal {
-    if life.phase == Phase::Cancelled { Refusal::Cancelled } else { Refusal::LeaseLost }
+    if life.phase == Phase::Cancelled {
+        Refusal::Cancelled
+    } else {
+        Refusal::LeaseLost
+    }
 }
 
 /// A heartbeat.
@@ -177,7 +181,13 @@ pub fn extend(life: &Life, fence: i64, until: Timestamp, now: Timestamp) -> Resu
 }
 
 /// An attempt has ended.
-pub fn settle(life: &Life, id: &JobId, fence: i64, result: &Settle, now: Timestamp) -> Result<Settled, Refusal> {
+pub fn settle(
+    life: &Life,
+    id: &JobId,
+    fence: i64,
+    result: &Settle,
+    now: Timestamp,
+) -> Result<Settled, Refusal> {
     if let (true, Some(state)) = (fence > 0 && fence == life.fence, life.settled) {
         return Ok(Settled::Before(state));
     }
@@ -200,7 +210,9 @@ pub fn settle(life: &Life, id: &JobId, fence: i64, result: &Settle, now: Timesta
         Settle::Retry { error, .. } if next.attempt < next.max_attempts => {
             (Phase::Waiting, end(AttemptResult::Error, Some(error)))
         }
-        Settle::Retry { error, .. } | Settle::Fail { error } => (Phase::Failed, end(AttemptResult::Failed, Some(error))),
+        Settle::Retry { error, .. } | Settle::Fail { error } => {
+            (Phase::Failed, end(AttemptResult::Failed, Some(error)))
+        }
         Settle::Snooze { .. } => (Phase::Waiting, end(AttemptResult::Snoozed, None)),
         Settle::HandBack => (Phase::Waiting, end(AttemptResult::HandedBack, None)),
         Settle::Park { reason } => (Phase::Parked, end(AttemptResult::Parked, Some(reason))),
@@ -221,7 +233,10 @@ pub fn settle(life: &Life, id: &JobId, fence: i64, result: &Settle, now: Timesta
     next.until = None;
     next.finished_at = phase.is_terminal().then_some(now);
     next.settled = Some(next.state(now));
-    Ok(Settled::Moved { life: Box::new(next), end })
+    Ok(Settled::Moved {
+        life: Box::new(next),
+        end,
+    })
 }
 
 /// Whether a running job's lease has run out.
@@ -333,7 +348,11 @@ pub fn let_go(life: &Life) -> Life {
 
 /// A parked job goes back to the queue once an operator has decided (contract 5.2).
 pub fn unpark(life: &Life, now: Timestamp) -> Option<Life> {
-    (life.phase == Phase::Parked).then(|| Life { phase: Phase::Waiting, run_at: now, ..noted(life, now) })
+    (life.phase == Phase::Parked).then(|| Life {
+        phase: Phase::Waiting,
+        run_at: now,
+        ..noted(life, now)
+    })
 }
 
 /// Writes down that a key has lapsed, so that no later lease or end brings it back (contract 2.4).

@@ -51,7 +51,8 @@ pub const LONGEST: Millis = Millis::from_days(3_653);
 /// The queue of a submission that names none.
 pub fn default_queue() -> Name {
     static NAME: OnceLock<Name> = OnceLock::new();
-    NAME.get_or_init(|| Name::new("default").expect("a valid name")).clone()
+    NAME.get_or_init(|| Name::new("default").expect("a valid name"))
+        .clone()
 }
 
 /// −100 to 100.
@@ -89,9 +90,16 @@ pub fn check_batch(what: &str, items: usize) -> Result<(), Invalid> {
 
 /// Sizes of headers and metadata, and a timeout of more than nothing.
 pub fn check_content(content: &Content) -> Result<(), Invalid> {
-    let headers: usize = content.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+    let headers: usize = content
+        .headers
+        .iter()
+        .map(|(name, value)| name.len() + value.len())
+        .sum();
     if headers > HEADERS_BYTES {
-        return Err(Invalid::new("headers", format!("at most {HEADERS_BYTES} bytes in all")));
+        return Err(Invalid::new(
+            "headers",
+            format!("at most {HEADERS_BYTES} bytes in all"),
+        ));
     }
     if content.input.as_str().len() > INPUT_BYTES {
         return Err(Invalid::new("input", format!("at most {INPUT_BYTES} bytes")));
@@ -99,7 +107,10 @@ pub fn check_content(content: &Content) -> Result<(), Invalid> {
     if let Some(meta) = &content.meta {
         let object = meta.as_str().trim_start().starts_with('{');
         if !object || meta.as_str().len() > META_BYTES {
-            return Err(Invalid::new("meta", format!("a JSON object of at most {META_BYTES} bytes")));
+            return Err(Invalid::new(
+                "meta",
+                format!("a JSON object of at most {META_BYTES} bytes"),
+            ));
         }
     }
     if content.timeout.is_some_and(Millis::is_zero) {

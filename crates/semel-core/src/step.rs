@@ -115,11 +115,17 @@ pub struct Speaker {
 }
 
 /// Judges what a worker says about a step.
-pub fn step(stored: Option<&StepRecord>, speaker: &Speaker, name: &Name, phase: &StepPhase, now: Timestamp) -> StepChange {
+pub fn step(
+    stored: Option<&StepRecord>,
+    speaker: &Speaker,
+    name: &Name,
+    phase: &StepPhase,
+    now: Timestamp,
+) -> StepChange {
     match (phase, stored) {
-        (_, Some(record)) if record.state == StepState::Confirmed => {
-            StepChange::Keep(Verdict::Confirmed(record.output.clone().unwrap_or_else(Json::null)))
-        }
+        (_, Some(record)) if record.state == StepState::Confirmed => StepChange::Keep(Verdict::Confirmed(
+            record.output.clone().unwrap_or_else(Json::null),
+        )),
         (StepPhase::Begin { token }, stored) => begin(stored, speaker, name, *token, now),
         (_, None) => StepChange::Keep(Verdict::NotBegun),
         (StepPhase::Confirm { .. }, Some(record)) if record.state == StepState::Refused => {
@@ -134,12 +140,20 @@ pub fn step(stored: Option<&StepRecord>, speaker: &Speaker, name: &Name, phase: 
             };
             StepChange::Write(confirmed, Verdict::Ok)
         }
-        (StepPhase::Refused, Some(record)) if record.state == StepState::Refused => StepChange::Keep(Verdict::Ok),
+        (StepPhase::Refused, Some(record)) if record.state == StepState::Refused => {
+            StepChange::Keep(Verdict::Ok)
+        }
         (StepPhase::Refused, Some(record)) => StepChange::Write(refused(record, now), Verdict::Ok),
     }
 }
 
-fn begin(stored: Option<&StepRecord>, speaker: &Speaker, name: &Name, token: Token, now: Timestamp) -> StepChange {
+fn begin(
+    stored: Option<&StepRecord>,
+    speaker: &Speaker,
+    name: &Name,
+    token: Token,
+    now: Timestamp,
+) -> StepChange {
     let fresh = |generation| StepRecord {
         origin: speaker.origin.clone(),
         name: name.clone(),
@@ -154,12 +168,20 @@ fn begin(stored: Option<&StepRecord>, speaker: &Speaker, name: &Name, token: Tok
     };
     match stored {
         None => StepChange::Write(fresh(0), Verdict::Ok),
-        Some(record) if record.state == StepState::Refused => StepChange::Write(fresh(record.generation), Verdict::Ok),
+        Some(record) if record.state == StepState::Refused => {
+            StepChange::Write(fresh(record.generation), Verdict::Ok)
+        }
         // The same call again, after a lost reply: the effect has not been started yet.
-        Some(record) if record.token == token && record.fence == speaker.fence => StepChange::Keep(Verdict::Ok),
+        Some(record) if record.token == token && record.fence == speaker.fence => {
+            StepChange::Keep(Verdict::Ok)
+        }
         // Whoever asks is at it now: nobody else decides about it meanwhile. The call that began it stays known.
         Some(record) => {
-            let taken_up = StepRecord { job: speaker.job.clone(), fence: speaker.fence, ..record.clone() };
+            let taken_up = StepRecord {
+                job: speaker.job.clone(),
+                fence: speaker.fence,
+                ..record.clone()
+            };
             StepChange::Write(taken_up, Verdict::InDoubt)
         }
     }

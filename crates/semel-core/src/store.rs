@@ -20,9 +20,7 @@ use crate::error::StoreError;
 use crate::ids::{Digest, JobId, Name};
 use crate::submission::Submission;
 use crate::time::{Millis, Timestamp};
-use crate::view::{
-    AttemptView, ErrorGroup, Job, KeyRow, LedgerEntry, Listing, Snapshot, Stats, StepView,
-};
+use crate::view::{AttemptView, ErrorGroup, Job, KeyRow, LedgerEntry, Listing, Snapshot, Stats, StepView};
 
 /// The way of a job through a store.
 ///
@@ -126,10 +124,16 @@ pub trait Control {
     async fn document(&self, kind: &Name, name: &str) -> Result<Option<Document>, StoreError>;
 
     /// The documents of a kind whose names begin with `prefix`, by name.
-    async fn documents(&self, kind: &Name, prefix: &str, page: Page) -> Result<Listing<Document>, StoreError>;
+    async fn documents(&self, kind: &Name, prefix: &str, page: Page)
+    -> Result<Listing<Document>, StoreError>;
 
     /// Removes a document if it still has that version.
-    async fn delete_document(&self, kind: &Name, name: &str, version: Option<i64>) -> Result<PutOutcome, StoreError>;
+    async fn delete_document(
+        &self,
+        kind: &Name,
+        name: &str,
+        version: Option<i64>,
+    ) -> Result<PutOutcome, StoreError>;
 
     /// Appends to a feed: audit, log lines. An entry is never changed.
     async fn append(&self, feed: &str, bodies: Vec<crate::json::Json>) -> Result<(), StoreError>;

@@ -95,7 +95,12 @@ impl Submission {
             token,
             task,
             queue: limits::default_queue(),
-            content: Content { input, headers: BTreeMap::new(), meta: None, timeout: None },
+            content: Content {
+                input,
+                headers: BTreeMap::new(),
+                meta: None,
+                timeout: None,
+            },
             priority: 0,
             run_at: RunAt::Now,
             max_attempts: limits::MAX_ATTEMPTS,
@@ -112,13 +117,19 @@ impl Submission {
         limits::check_content(&self.content)?;
         let run_at = self.run_at.resolve(now);
         if run_at > Timestamp::MAX || run_at.as_millis() < 0 {
-            return Err(Invalid::new("run_at", "a moment from 1970 to the end of the year 9999"));
+            return Err(Invalid::new(
+                "run_at",
+                "a moment from 1970 to the end of the year 9999",
+            ));
         }
         if let Policy::Dedup(policy) = &self.policy {
             policy.check()?;
             let debounced = matches!(policy.on_duplicate, OnDuplicate::Debounce { .. });
             if debounced && self.run_at != RunAt::Now {
-                return Err(Invalid::new("run_at with debounce", "no run_at: debounce says when the job starts"));
+                return Err(Invalid::new(
+                    "run_at with debounce",
+                    "no run_at: debounce says when the job starts",
+                ));
             }
         }
         Ok(())

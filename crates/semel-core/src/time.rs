@@ -124,13 +124,18 @@ pub struct MonotoneClock {
 impl MonotoneClock {
     /// A clock over `read`, which gives microseconds since the epoch.
     pub fn new(read: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
-        MonotoneClock { read: Box::new(read), highest: AtomicI64::new(0) }
+        MonotoneClock {
+            read: Box::new(read),
+            highest: AtomicI64::new(0),
+        }
     }
 }
 
 impl fmt::Debug for MonotoneClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MonotoneClock").field("highest", &self.highest).finish_non_exhaustive()
+        f.debug_struct("MonotoneClock")
+            .field("highest", &self.highest)
+            .finish_non_exhaustive()
     }
 }
 

@@ -34,7 +34,11 @@ fn one(tx: &mut Tx<'_>, act: &Act) -> Result<ActOutcome, Fail> {
         Act::Replay { id, token } => with_job(tx, id, |tx, id, row| replay(tx, id, row, token)),
         Act::Delete { id } => with_job(tx, id, delete),
         Act::Release { digest, holder } => release(tx, digest, holder),
-        Act::Resolve { origin, step, resolution } => resolve(tx, origin, step, resolution),
+        Act::Resolve {
+            origin,
+            step,
+            resolution,
+        } => resolve(tx, origin, step, resolution),
     }
 }
 
@@ -71,7 +75,10 @@ fn cancel(tx: &mut Tx<'_>, id: &JobId, row: LifeRow) -> Result<ActOutcome, Fail>
     }
     tx.count(row.lane, Counter::Cancelled);
     tx.put_row(&row, &after)?;
-    Ok(ActOutcome::Done { id: id.clone(), state: after.life.state(tx.now) })
+    Ok(ActOutcome::Done {
+        id: id.clone(),
+        state: after.life.state(tx.now),
+    })
 }
 
 fn retry(tx: &mut Tx<'_>, id: &JobId, row: LifeRow) -> Result<ActOutcome, Fail> {
@@ -89,7 +96,11 @@ fn retry(tx: &mut Tx<'_>, id: &JobId, row: LifeRow) -> Result<ActOutcome, Fail> 
         return Ok(held);
     }
     let keeps = row.life.is_holder(tx.now);
-    let generation = if keeps || digest.is_none() { 0 } else { tx.next_generation()? };
+    let generation = if keeps || digest.is_none() {
+        0
+    } else {
+        tx.next_generation()?
+    };
     let Ok(life) = lifecycle::retry(&row.life, digest.is_some(), tx.now, tx.micros, generation) else {
         return Ok(ActOutcome::WrongState(row.life.state(tx.now)));
     };
@@ -100,7 +111,10 @@ fn retry(tx: &mut Tx<'_>, id: &JobId, row: LifeRow) -> Result<ActOutcome, Fail> 
     tx.statements.get(Sql::OutputDelete)?.execute([row.seq])?;
     tx.statements.get(Sql::ProgressDelete)?.execute([row.seq])?;
     let after = tx.put(&row, life)?;
-    Ok(ActOutcome::Done { id: id.clone(), state: after.life.state(tx.now) })
+    Ok(ActOutcome::Done {
+        id: id.clone(),
+        state: after.life.state(tx.now),
+    })
 }
 
 /// Retry and replay are admitted with `reject`: another holder of the key keeps them out.
@@ -122,17 +136,30 @@ fn held_by_another(
 fn holder_view(tx: &mut Tx<'_>, row: &LifeRow) -> Result<HolderView, Fail> {
     let (_, task) = tx.names(row.lane)?;
     let whole = inspect::whole_job(&mut tx.statements, row.seq)?;
-    let whole = whole.ok_or_else(|| Fail::Store(semel_core::error::StoreError::corrupt("a life without its job")))?;
-    Ok(HolderView { id: whole.id, task, state: row.life.state(tx.now), enqueued_at: whole.enqueued_at })
+    let whole =
+        whole.ok_or_else(|| Fail::Store(semel_core::error::StoreError::corrupt("a life without its job")))?;
+    Ok(HolderView {
+        id: whole.id,
+        task,
+        state: row.life.state(tx.now),
+        enqueued_at: whole.enqueued_at,
+    })
 }
 
 fn replay_of(tx: &mut Tx<'_>, seq: i64) -> Result<Option<JobId>, Fail> {
-    Ok(tx.statements.get(Sql::ReplayFind)?.query_row([seq], |row| rows::id(row, 0)).optional()?)
+    Ok(tx
+        .statements
+        .get(Sql::ReplayFind)?
+        .query_row([seq], |row| rows::id(row, 0))
+        .optional()?)
 }
 
 /// Whether only a stub is left of a job: its input is gone.
 pub fn is_stub(tx: &mut Tx<'_>, seq: i64) -> Result<bool, Fail> {
-    let input: Option<String> = tx.statements.get(Sql::JobInput)?.query_row([seq], |row| row.get(0))?;
+    let input: Option<String> = tx
+        .statements
+        .get(Sql::JobInput)?
+        .query_row([seq], |row| row.get(0))?;
     Ok(input.is_none())
 }
 
@@ -163,7 +190,9 @@ fn replay(tx: &mut Tx<'_>, id: &JobId, row: LifeRow, token: &Token) -> Result<Ac
     let origin = effects::origin_of(tx, row.seq)?;
     copy_job(tx, row.seq, seq, &fresh, &origin, id)?;
     tx.let_go(&row)?;
-    tx.statements.get(Sql::ReplayInsert)?.execute(params![row.seq, fresh])?;
+    tx.statements
+        .get(Sql::ReplayInsert)?
+        .execute(params![row.seq, fresh])?;
     let mut life = lifecycle::replay(&row.life, digest.is_some(), tx.now, seq);
     if let Some(holding) = &mut life.holding {
         holding.taken_at = AT_ADMISSION;
@@ -172,16 +201,34 @@ fn replay(tx: &mut Tx<'_>, id: &JobId, row: LifeRow, token: &Token) -> Result<Ac
         }
     }
     let state = life.state(tx.now);
-    tx.begin(&LifeRow { seq, lane: row.lane, life, worker: None, last_error: None })?;
+    tx.begin(&LifeRow {
+        seq,
+        lane: row.lane,
+        life,
+        worker: None,
+        last_error: None,
+    })?;
     tx.count(row.lane, Counter::Accepted);
-    Ok(ActOutcome::Done { id: JobId::from(*token), state })
+    Ok(ActOutcome::Done {
+        id: JobId::from(*token),
+        state,
+    })
 }
 
-fn copy_job(tx: &mut Tx<'_>, from: i64, to: i64, id: &[u8], origin: &JobId, letter: &JobId) -> Result<(), Fail> {
+fn copy_job(
+    tx: &mut Tx<'_>,
+    from: i64,
+    to: i64,
+    id: &[u8],
+    origin: &JobId,
+    letter: &JobId,
+) -> Result<(), Fail> {
     let origin = rows::id_bytes(origin, tx.ns);
     let letter = rows::id_bytes(letter, tx.ns);
     let now = tx.now.as_millis();
-    tx.statements.get(Sql::JobCopy)?.execute(params![from, to, id, now, origin, letter])?;
+    tx.statements
+        .get(Sql::JobCopy)?
+        .execute(params![from, to, id, now, origin, letter])?;
     Ok(())
 }
 
@@ -200,38 +247,61 @@ fn delete(tx: &mut Tx<'_>, id: &JobId, row: LifeRow) -> Result<ActOutcome, Fail>
         tx.erase(&row)?;
         tx.forget_id(id);
     }
-    Ok(ActOutcome::Done { id: id.clone(), state })
+    Ok(ActOutcome::Done {
+        id: id.clone(),
+        state,
+    })
 }
 
 /// Leaves only a stub of a job that still holds its key, and its output (contract 2.4). Whether there was more.
 pub fn strip(tx: &mut Tx<'_>, row: &LifeRow) -> Result<bool, Fail> {
-    let free_at = row.life.holding.as_ref().and_then(|holding| holding.free_at(&row.life));
+    let free_at = row
+        .life
+        .holding
+        .as_ref()
+        .and_then(|holding| holding.free_at(&row.life));
     let check_at = free_at.map_or(i64::MAX, |at| at.as_millis());
-    tx.statements.get(Sql::StubPut)?.execute(params![row.seq, tx.ns, check_at])?;
+    tx.statements
+        .get(Sql::StubPut)?
+        .execute(params![row.seq, tx.ns, check_at])?;
     if is_stub(tx, row.seq)? {
         return Ok(false);
     }
     tx.uncount(row);
     tx.statements.get(Sql::JobStrip)?.execute([row.seq])?;
     tx.statements.get(Sql::ProgressDelete)?.execute([row.seq])?;
-    tx.statements.get(Sql::AttemptStrip)?.execute(params![row.seq, row.last_error])?;
+    tx.statements
+        .get(Sql::AttemptStrip)?
+        .execute(params![row.seq, row.last_error])?;
     let feed = log_feed(&tx.id_of(row.seq)?);
-    tx.statements.get(Sql::FeedDelete)?.execute(params![tx.ns, feed])?;
+    tx.statements
+        .get(Sql::FeedDelete)?
+        .execute(params![tx.ns, feed])?;
     Ok(true)
 }
 
 fn release(tx: &mut Tx<'_>, digest: &Digest, holder: &JobId) -> Result<ActOutcome, Fail> {
-    let Some(row) = tx.holder(digest)? else { return Ok(ActOutcome::NotFound) };
+    let Some(row) = tx.holder(digest)? else {
+        return Ok(ActOutcome::NotFound);
+    };
     let view = holder_view(tx, &row)?;
     if view.id != *holder {
         return Ok(ActOutcome::Held { holder: view });
     }
     let after = tx.let_go(&row)?;
     tx.free(&after)?;
-    Ok(ActOutcome::Done { id: view.id, state: view.state })
+    Ok(ActOutcome::Done {
+        id: view.id,
+        state: view.state,
+    })
 }
 
-fn resolve(tx: &mut Tx<'_>, origin: &JobId, name: &Name, resolution: &Resolution) -> Result<ActOutcome, Fail> {
+fn resolve(
+    tx: &mut Tx<'_>,
+    origin: &JobId,
+    name: &Name,
+    resolution: &Resolution,
+) -> Result<ActOutcome, Fail> {
     let Some(record) = effects::find_step(&mut tx.statements, origin, name, tx.ns)? else {
         return Ok(ActOutcome::NotFound);
     };
@@ -252,8 +322,13 @@ fn resolve(tx: &mut Tx<'_>, origin: &JobId, name: &Name, resolution: &Resolution
     let Some(concerned) = parked.or(began).or_else(|| jobs.first().cloned()) else {
         return Ok(ActOutcome::NotFound);
     };
-    let state = tx.life(concerned.seq)?.map_or(State::Queued, |row| row.life.state(tx.now));
-    Ok(ActOutcome::Done { id: tx.id_of(concerned.seq)?, state })
+    let state = tx
+        .life(concerned.seq)?
+        .map_or(State::Queued, |row| row.life.state(tx.now));
+    Ok(ActOutcome::Done {
+        id: tx.id_of(concerned.seq)?,
+        state,
+    })
 }
 
 fn others_in_doubt(tx: &mut Tx<'_>, origin: &JobId) -> Result<bool, Fail> {

@@ -40,7 +40,9 @@ impl Checkpointer {
             told.store(pages, Ordering::Relaxed);
             Ok(())
         };
-        writer.wal_hook(Some(hook)).map_err(|error| translate(error, "watching the log"))?;
+        writer
+            .wal_hook(Some(hook))
+            .map_err(|error| translate(error, "watching the log"))?;
         let (nudge, nudges) = mpsc::sync_channel(1);
         let copied = Arc::new(AtomicI32::new(0));
         let done = copied.clone();
@@ -51,7 +53,12 @@ impl Checkpointer {
             doing: "starting the checkpointer".to_owned(),
             source: Some(Box::new(error)),
         })?;
-        Ok(Checkpointer { pages, nudge: Some(nudge), thread: Some(thread), copied })
+        Ok(Checkpointer {
+            pages,
+            nudge: Some(nudge),
+            thread: Some(thread),
+            copied,
+        })
     }
 
     /// Called by the writer between two commits.
@@ -66,10 +73,10 @@ impl Checkpointer {
             let _ = writer.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()));
             self.copied.store(0, Ordering::Relaxed);
             self.pages.store(0, Ordering::Relaxed);
-        } else if behind >= COPY_AT {
-            if let Some(nudge) = &self.nudge {
-                let _ = nudge.try_send(());
-            }
+        } else if behind >= COPY_AT
+            && let Some(nudge) = &self.nudge
+        {
+            let _ = nudge.try_send(());
         }
     }
 }

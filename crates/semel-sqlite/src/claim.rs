@@ -9,8 +9,8 @@ use semel_core::error::StoreError;
 use semel_core::ids::Name;
 use semel_core::job::Phase;
 use semel_core::lifecycle;
-use semel_core::store::{ClaimRequest, Claimed};
 use semel_core::limits::CLAIM_KEPT;
+use semel_core::store::{ClaimRequest, Claimed};
 use semel_core::time::Timestamp;
 
 use crate::fail::Fail;
@@ -38,7 +38,11 @@ pub fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Result<Vec<Claimed>, Fa
     let mut found = Vec::with_capacity(places.len());
     for (_, (_, _, seq)) in &places {
         let read = |row: &rusqlite::Row<'_>| Ok((LifeRow::read(row)?, Whole::read(row, LIFE_COLUMNS)?));
-        let row = tx.statements.get(Sql::ClaimFind)?.query_row([seq], read).optional()?;
+        let row = tx
+            .statements
+            .get(Sql::ClaimFind)?
+            .query_row([seq], read)
+            .optional()?;
         // A place that leads nowhere, or to a job that does not wait, is no reason to run anything.
         found.extend(row.filter(|(row, _)| row.life.phase == Phase::Waiting));
     }
@@ -55,7 +59,10 @@ pub fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Result<Vec<Claimed>, Fa
     tx.note_lease(until);
     let worker = tx.worker(&request.worker)?;
     let lease = Lease { worker, fence, until };
-    found.into_iter().map(|(row, whole)| give(tx, &row, whole, &request.worker, &lease)).collect()
+    found
+        .into_iter()
+        .map(|(row, whole)| give(tx, &row, whole, &request.worker, &lease))
+        .collect()
 }
 
 struct Lease {
@@ -77,8 +84,20 @@ fn give(tx: &mut Tx<'_>, row: &LifeRow, whole: Whole, name: &Name, lease: &Lease
 fn show(tx: &mut Tx<'_>, row: &LifeRow, whole: Whole, worker: &Name, fresh: bool) -> Result<Claimed, Fail> {
     let (queue, task) = tx.names(row.lane)?;
     tx.remember_id(whole.id_bytes(), row.seq);
-    let job = whole.show(&mut tx.statements, row, queue, task, Some(worker.clone()), tx.now, fresh)?;
-    Ok(Claimed { job, fence: row.life.fence, lease_until: row.life.until.unwrap_or(tx.now) })
+    let job = whole.show(
+        &mut tx.statements,
+        row,
+        queue,
+        task,
+        Some(worker.clone()),
+        tx.now,
+        fresh,
+    )?;
+    Ok(Claimed {
+        job,
+        fence: row.life.fence,
+        lease_until: row.life.until.unwrap_or(tx.now),
+    })
 }
 
 /// Forgets claims of which nothing runs any more, once nobody will send them again.
@@ -91,11 +110,15 @@ pub fn forget(tx: &mut Tx<'_>, budget: usize) -> Result<bool, Fail> {
     for (fence, seqs) in batches {
         let mut runs = false;
         for seq in rows::unpack(&seqs) {
-            runs |= tx.life(seq)?.is_some_and(|row| row.life.phase == Phase::Running && row.life.fence == fence);
+            runs |= tx
+                .life(seq)?
+                .is_some_and(|row| row.life.phase == Phase::Running && row.life.fence == fence);
         }
         if runs {
             let later = tx.now.plus(CLAIM_KEPT).as_millis();
-            tx.statements.get(Sql::LeaseRemember)?.execute(params![fence, later])?;
+            tx.statements
+                .get(Sql::LeaseRemember)?
+                .execute(params![fence, later])?;
         } else {
             tx.statements.get(Sql::LeaseDelete)?.execute([fence])?;
         }
@@ -104,10 +127,20 @@ pub fn forget(tx: &mut Tx<'_>, budget: usize) -> Result<bool, Fail> {
 }
 
 /// The same claim again, after a lost reply: what of it still runs (contract 3.5).
-fn claimed_before(tx: &mut Tx<'_>, request: &ClaimRequest, token: &[u8]) -> Result<Option<Vec<Claimed>>, Fail> {
+fn claimed_before(
+    tx: &mut Tx<'_>,
+    request: &ClaimRequest,
+    token: &[u8],
+) -> Result<Option<Vec<Claimed>>, Fail> {
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?));
-    let found = tx.statements.get(Sql::LeaseByToken)?.query_row([token], read).optional()?;
-    let Some((fence, seqs)) = found else { return Ok(None) };
+    let found = tx
+        .statements
+        .get(Sql::LeaseByToken)?
+        .query_row([token], read)
+        .optional()?;
+    let Some((fence, seqs)) = found else {
+        return Ok(None);
+    };
     let mut claims = Vec::new();
     for seq in rows::unpack(&seqs) {
         let Some(row) = tx.life(seq)? else { continue };
@@ -134,7 +167,11 @@ fn open_lanes(tx: &Tx<'_>, queues: &[Name], tasks: &[Name]) -> Vec<i64> {
 
 /// The best places over all lanes: each lane is read in order, a bit at a time, and the lanes are merged.
 fn best(tx: &mut Tx<'_>, lanes: &[i64], max: usize) -> Result<Vec<(i64, Place)>, Fail> {
-    let step = if lanes.len() <= 1 { max } else { max / lanes.len() + 8 };
+    let step = if lanes.len() <= 1 {
+        max
+    } else {
+        max / lanes.len() + 8
+    };
     let mut streams = Vec::with_capacity(lanes.len());
     let mut heads = BinaryHeap::new();
     for lane in lanes {
@@ -146,7 +183,9 @@ fn best(tx: &mut Tx<'_>, lanes: &[i64], max: usize) -> Result<Vec<(i64, Place)>,
     }
     let mut places = Vec::with_capacity(max.min(1_024));
     while places.len() < max {
-        let Some(Reverse((place, at))) = heads.pop() else { break };
+        let Some(Reverse((place, at))) = heads.pop() else {
+            break;
+        };
         places.push((streams[at].lane, place));
         if let Some(next) = streams[at].next(tx, step)? {
             heads.push(Reverse((next, at)));
@@ -165,14 +204,24 @@ struct Stream {
 
 impl Stream {
     fn open(tx: &mut Tx<'_>, lane: i64) -> Result<Self, Fail> {
-        let priorities = tx.statements.get(Sql::ReadyPriorities)?.query_map([lane], |row| row.get(0))?;
+        let priorities = tx
+            .statements
+            .get(Sql::ReadyPriorities)?
+            .query_map([lane], |row| row.get(0))?;
         let priorities = priorities.collect::<rusqlite::Result<_>>()?;
-        Ok(Stream { lane, priorities, last: (i64::MIN, 0), buffer: VecDeque::new() })
+        Ok(Stream {
+            lane,
+            priorities,
+            last: (i64::MIN, 0),
+            buffer: VecDeque::new(),
+        })
     }
 
     fn next(&mut self, tx: &mut Tx<'_>, step: usize) -> Result<Option<Place>, Fail> {
         while self.buffer.is_empty() {
-            let Some(nprio) = self.priorities.front().copied() else { return Ok(None) };
+            let Some(nprio) = self.priorities.front().copied() else {
+                return Ok(None);
+            };
             self.fill(tx, nprio, step)?;
             if self.buffer.len() < step {
                 self.priorities.pop_front();
@@ -185,7 +234,14 @@ impl Stream {
     fn fill(&mut self, tx: &mut Tx<'_>, nprio: i64, step: usize) -> Result<(), Fail> {
         let now = tx.now.as_millis();
         let due = tx.statements.get(Sql::ReadyDue)?;
-        let mut rows = due.query(params![self.lane, nprio, now, self.last.0, self.last.1, step as i64])?;
+        let mut rows = due.query(params![
+            self.lane,
+            nprio,
+            now,
+            self.last.0,
+            self.last.1,
+            step as i64
+        ])?;
         while let Some(row) = rows.next()? {
             self.last = (row.get(0)?, row.get(1)?);
             self.buffer.push_back((nprio, self.last.0, self.last.1));
@@ -201,7 +257,9 @@ fn take(tx: &mut Tx<'_>, places: &[(i64, Place)]) -> Result<(), Fail> {
         last.insert((*lane, *nprio), (*run_at, *seq));
     }
     for ((lane, nprio), (run_at, seq)) in last {
-        tx.statements.get(Sql::ReadyTake)?.execute(params![lane, nprio, run_at, seq])?;
+        tx.statements
+            .get(Sql::ReadyTake)?
+            .execute(params![lane, nprio, run_at, seq])?;
     }
     Ok(())
 }

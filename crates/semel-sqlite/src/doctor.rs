@@ -91,7 +91,11 @@ pub fn examine(connection: &Connection, repair: bool) -> Result<Vec<Finding>, Fa
     let mut findings = Vec::new();
     let health: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     if health != "ok" {
-        findings.push(Finding { invariant: "I30", what: format!("the file is damaged: {health}"), repaired: false });
+        findings.push(Finding {
+            invariant: "I30",
+            what: format!("the file is damaged: {health}"),
+            repaired: false,
+        });
     }
     let mut broken = Vec::new();
     for check in CHECKS {
@@ -101,7 +105,10 @@ pub fn examine(connection: &Connection, repair: bool) -> Result<Vec<Finding>, Fa
         }
         // In order: what one check mends, a later one may have to follow.
         if repair {
-            check.mend.iter().try_for_each(|sql| connection.execute(sql, []).map(|_| ()))?;
+            check
+                .mend
+                .iter()
+                .try_for_each(|sql| connection.execute(sql, []).map(|_| ()))?;
         }
     }
     for (check, found) in broken {

@@ -26,7 +26,7 @@ pub fn check_name(what: &str, name: &str) -> Result<(), Invalid> {
 fn read(row: &Row<'_>) -> rusqlite::Result<Document> {
     let kind: String = row.get(0)?;
     Ok(Document {
-        kind: Name::new(kind).map_err(|error| rows::unreadable(error))?,
+        kind: Name::new(kind).map_err(rows::unreadable)?,
         name: row.get(1)?,
         version: row.get(2)?,
         body: Json::trusted(row.get::<_, String>(3)?),
@@ -36,7 +36,10 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Document> {
 }
 
 fn find(statements: &mut Statements<'_>, ns: i64, kind: &Name, name: &str) -> Result<Option<Document>, Fail> {
-    Ok(statements.get(Sql::DocumentFind)?.query_row(params![ns, kind.as_str(), name], read).optional()?)
+    Ok(statements
+        .get(Sql::DocumentFind)?
+        .query_row(params![ns, kind.as_str(), name], read)
+        .optional()?)
 }
 
 /// Writes a document if what is there is what was expected.
@@ -76,8 +79,12 @@ pub fn delete(tx: &mut Tx<'_>, kind: &Name, name: &str, version: Option<i64>) ->
     let live = stored.filter(|document| document.expires_at.is_none_or(|at| tx.now < at));
     match live {
         Some(document) if version.is_none_or(|version| version == document.version) => {
-            tx.statements.get(Sql::DocumentDelete)?.execute(params![tx.ns, kind.as_str(), name])?;
-            Ok(PutOutcome::Done { version: document.version })
+            tx.statements
+                .get(Sql::DocumentDelete)?
+                .execute(params![tx.ns, kind.as_str(), name])?;
+            Ok(PutOutcome::Done {
+                version: document.version,
+            })
         }
         found => Ok(PutOutcome::Mismatch { found }),
     }
@@ -90,8 +97,16 @@ pub fn append(tx: &mut Tx<'_>, feed: &str, bodies: &[Json]) -> Result<(), Fail> 
 }
 
 /// Appends lines of text, each as a JSON string.
-pub fn append_lines<'a>(tx: &mut Tx<'_>, feed: &str, lines: impl Iterator<Item = &'a str>) -> Result<(), Fail> {
-    append_texts(tx, feed, lines.map(|line| serde_json::Value::from(line).to_string()))
+pub fn append_lines<'a>(
+    tx: &mut Tx<'_>,
+    feed: &str,
+    lines: impl Iterator<Item = &'a str>,
+) -> Result<(), Fail> {
+    append_texts(
+        tx,
+        feed,
+        lines.map(|line| serde_json::Value::from(line).to_string()),
+    )
 }
 
 fn append_texts(tx: &mut Tx<'_>, feed: &str, texts: impl Iterator<Item = String>) -> Result<(), Fail> {
@@ -101,16 +116,22 @@ fn append_texts(tx: &mut Tx<'_>, feed: &str, texts: impl Iterator<Item = String>
             Some(n) => n,
             None => {
                 let last = tx.statements.get(Sql::FeedLast)?;
-                last.query_row(params![tx.ns, feed], |row| row.get::<_, Option<i64>>(0))?.unwrap_or(0) + 1
+                last.query_row(params![tx.ns, feed], |row| row.get::<_, Option<i64>>(0))?
+                    .unwrap_or(0)
+                    + 1
             }
         };
         let at = tx.now.as_millis();
-        tx.statements.get(Sql::FeedInsert)?.execute(params![tx.ns, feed, n, at, text])?;
+        tx.statements
+            .get(Sql::FeedInsert)?
+            .execute(params![tx.ns, feed, n, at, text])?;
         next = Some(n + 1);
     }
     let surplus = next.unwrap_or(0) - 1 - FEED_ENTRIES as i64;
     if surplus > 0 {
-        tx.statements.get(Sql::FeedTrim)?.execute(params![tx.ns, feed, surplus])?;
+        tx.statements
+            .get(Sql::FeedTrim)?
+            .execute(params![tx.ns, feed, surplus])?;
     }
     Ok(())
 }
@@ -129,10 +150,15 @@ impl Look<'_> {
         let from = after.unwrap_or(prefix).max(prefix);
         let now = self.now.as_millis();
         let list = self.statements.get(Sql::DocumentList)?;
-        let found = list.query_map(params![self.ns, kind.as_str(), from, now, page.limit as i64 + 2], read)?;
+        let found = list.query_map(
+            params![self.ns, kind.as_str(), from, now, page.limit as i64 + 2],
+            read,
+        )?;
         let mut items = Vec::new();
         let is_last = |document: &rusqlite::Result<Document>| {
-            document.as_ref().is_ok_and(|document| Some(document.name.as_str()) == after)
+            document
+                .as_ref()
+                .is_ok_and(|document| Some(document.name.as_str()) == after)
         };
         for document in found.filter(|document| !is_last(document)) {
             let document = document?;
@@ -143,7 +169,10 @@ impl Look<'_> {
         }
         let more = items.len() > page.limit;
         items.truncate(page.limit);
-        let next_cursor = items.last().filter(|_| more).map(|document| Page::cursor(&query, &document.name));
+        let next_cursor = items
+            .last()
+            .filter(|_| more)
+            .map(|document| Page::cursor(&query, &document.name));
         Ok(Listing { items, next_cursor })
     }
 
@@ -154,14 +183,21 @@ impl Look<'_> {
         let before = page.position(&query)?.unwrap_or(i64::MAX);
         let read = |row: &Row<'_>| {
             let body = Json::trusted(row.get::<_, String>(2)?);
-            Ok(FeedEntry { n: row.get(0)?, at: rows::time(row.get(1)?), body })
+            Ok(FeedEntry {
+                n: row.get(0)?,
+                at: rows::time(row.get(1)?),
+                body,
+            })
         };
         let list = self.statements.get(Sql::FeedList)?;
         let found = list.query_map(params![self.ns, feed, before, page.limit as i64 + 1], read)?;
         let mut items = found.collect::<rusqlite::Result<Vec<_>>>()?;
         let more = items.len() > page.limit;
         items.truncate(page.limit);
-        let next_cursor = items.last().filter(|_| more).map(|entry| Page::cursor(&query, entry.n));
+        let next_cursor = items
+            .last()
+            .filter(|_| more)
+            .map(|entry| Page::cursor(&query, entry.n));
         Ok(Listing { items, next_cursor })
     }
 }

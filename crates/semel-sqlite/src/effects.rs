@@ -2,6 +2,7 @@
 
 use rusqlite::{OptionalExtension, Row, params};
 
+use semel_core::counters::Counter;
 use semel_core::dedup::key;
 use semel_core::error::Invalid;
 use semel_core::guard::{self, GuardAnswer, GuardCall, GuardChange, GuardRecord};
@@ -12,7 +13,6 @@ use semel_core::lifecycle;
 use semel_core::limits;
 use semel_core::step::{self, Speaker, StepAnswer, StepChange, StepPhase, StepRecord, Verdict};
 use semel_core::store::{GuardOutcome, GuardRequest, StepOutcome, StepRequest};
-use semel_core::counters::Counter;
 use semel_core::time::Millis;
 
 use crate::fail::Fail;
@@ -27,20 +27,26 @@ pub fn steps(tx: &mut Tx<'_>, batch: &[StepRequest]) -> Result<Vec<StepOutcome>,
 }
 
 fn one_step(tx: &mut Tx<'_>, request: &StepRequest) -> Result<StepOutcome, Fail> {
-    let Some(row) = tx.find(&request.id)? else { return Ok(StepOutcome::NotFound) };
+    let Some(row) = tx.find(&request.id)? else {
+        return Ok(StepOutcome::NotFound);
+    };
     if let Err(refusal) = lifecycle::may_write(&row.life, request.fence) {
         tx.count(row.lane, Counter::StaleWrites);
         return Ok(StepOutcome::Refused(refusal));
     }
-    if let StepPhase::Confirm { output } = &request.phase {
-        if output.as_str().len() > limits::OUTPUT_BYTES {
-            let allowed = format!("at most {} bytes", limits::OUTPUT_BYTES);
-            return Ok(StepOutcome::Invalid(Invalid::new("output of a step", allowed)));
-        }
+    if let StepPhase::Confirm { output } = &request.phase
+        && output.as_str().len() > limits::OUTPUT_BYTES
+    {
+        let allowed = format!("at most {} bytes", limits::OUTPUT_BYTES);
+        return Ok(StepOutcome::Invalid(Invalid::new("output of a step", allowed)));
     }
     let origin = origin_of(tx, row.seq)?;
     let stored = find_step(&mut tx.statements, &origin, &request.step, tx.ns)?;
-    let speaker = Speaker { origin: origin.clone(), job: request.id.clone(), fence: request.fence };
+    let speaker = Speaker {
+        origin: origin.clone(),
+        job: request.id.clone(),
+        fence: request.fence,
+    };
     let change = step::step(stored.as_ref(), &speaker, &request.step, &request.phase, tx.now);
     let (record, verdict) = match change {
         StepChange::Write(record, verdict) => {
@@ -67,8 +73,13 @@ pub fn origin_of(tx: &mut Tx<'_>, seq: i64) -> Result<JobId, Fail> {
 
 /// The jobs of a chain that are there, oldest first.
 pub fn chain(tx: &mut Tx<'_>, origin: &JobId) -> Result<Vec<LifeRow>, Fail> {
-    let Some(bytes) = rows::id_bytes(origin, tx.ns) else { return Ok(Vec::new()) };
-    let found = tx.statements.get(Sql::OriginList)?.query_map([bytes], |row| row.get::<_, i64>(0))?;
+    let Some(bytes) = rows::id_bytes(origin, tx.ns) else {
+        return Ok(Vec::new());
+    };
+    let found = tx
+        .statements
+        .get(Sql::OriginList)?
+        .query_map([bytes], |row| row.get::<_, i64>(0))?;
     let mut seqs = found.collect::<rusqlite::Result<Vec<_>>>()?;
     seqs.extend(tx.find(origin)?.map(|row| row.seq));
     seqs.sort_unstable();
@@ -86,8 +97,13 @@ pub fn find_step(
     name: &Name,
     ns: i64,
 ) -> Result<Option<StepRecord>, Fail> {
-    let Some(origin) = rows::id_bytes(origin, ns) else { return Ok(None) };
-    Ok(statements.get(Sql::StepFind)?.query_row(params![origin, name.as_str()], read_step).optional()?)
+    let Some(origin) = rows::id_bytes(origin, ns) else {
+        return Ok(None);
+    };
+    Ok(statements
+        .get(Sql::StepFind)?
+        .query_row(params![origin, name.as_str()], read_step)
+        .optional()?)
 }
 
 /// A row of `step`.
@@ -95,7 +111,7 @@ pub fn read_step(row: &Row<'_>) -> rusqlite::Result<StepRecord> {
     let name: String = row.get(1)?;
     Ok(StepRecord {
         origin: rows::id(row, 0)?,
-        name: Name::new(name).map_err(|error| rows::unreadable(error))?,
+        name: Name::new(name).map_err(rows::unreadable)?,
         state: rows::decode(row, 2, &rows::STEP_STATES)?,
         job: rows::id(row, 3)?,
         fence: row.get(4)?,
@@ -112,7 +128,10 @@ pub fn put_step(tx: &mut Tx<'_>, record: &StepRecord) -> Result<(), Fail> {
     tx.statements.get(Sql::StepPut)?.execute(params![
         rows::id_bytes(&record.origin, tx.ns),
         record.name.as_str(),
-        rows::STEP_STATES.iter().position(|state| *state == record.state).map(|place| place as i64),
+        rows::STEP_STATES
+            .iter()
+            .position(|state| *state == record.state)
+            .map(|place| place as i64),
         rows::id_bytes(&record.job, tx.ns),
         record.fence,
         record.token.as_bytes(),
@@ -153,13 +172,19 @@ fn one_guard(tx: &mut Tx<'_>, request: &GuardRequest) -> Result<GuardOutcome, Fa
             output: row.get::<_, Option<String>>(3)?.map(Json::trusted),
         })
     };
-    let stored = tx.statements.get(Sql::GuardFind)?.query_row([digest.as_bytes()], read).optional()?;
+    let stored = tx
+        .statements
+        .get(Sql::GuardFind)?
+        .query_row([digest.as_bytes()], read)
+        .optional()?;
     let (change, answer) = guard::guard(stored.as_ref(), digest, &request.call, tx.now);
     let fresh = matches!(change, GuardChange::Write(_)) && answer == GuardAnswer::Fresh;
     match change {
         GuardChange::Keep => {}
         GuardChange::Remove => {
-            tx.statements.get(Sql::GuardDelete)?.execute([digest.as_bytes()])?;
+            tx.statements
+                .get(Sql::GuardDelete)?
+                .execute([digest.as_bytes()])?;
         }
         GuardChange::Write(record) => {
             tx.statements.get(Sql::GuardPut)?.execute(params![
@@ -171,9 +196,16 @@ fn one_guard(tx: &mut Tx<'_>, request: &GuardRequest) -> Result<GuardOutcome, Fa
             ])?;
         }
     }
-    let counts = [fresh, answer == GuardAnswer::InProgress, matches!(answer, GuardAnswer::Done(_))].map(i64::from);
+    let counts = [
+        fresh,
+        answer == GuardAnswer::InProgress,
+        matches!(answer, GuardAnswer::Done(_)),
+    ]
+    .map(i64::from);
     if counts != [0; 3] {
-        tx.statements.get(Sql::GuardCount)?.execute(params![tx.ns, counts[0], counts[1], counts[2]])?;
+        tx.statements
+            .get(Sql::GuardCount)?
+            .execute(params![tx.ns, counts[0], counts[1], counts[2]])?;
     }
     Ok(GuardOutcome::Answer(answer))
 }
@@ -184,7 +216,10 @@ fn check_guard(namespace: &Name, request: &GuardRequest) -> Result<semel_core::i
             return Err(Invalid::new("ttl", "one millisecond to ten years"));
         }
         GuardCall::Confirm { output, .. } if output.as_str().len() > limits::OUTPUT_BYTES => {
-            return Err(Invalid::new("output", format!("at most {} bytes", limits::OUTPUT_BYTES)));
+            return Err(Invalid::new(
+                "output",
+                format!("at most {} bytes", limits::OUTPUT_BYTES),
+            ));
         }
         _ => {}
     }

@@ -49,8 +49,12 @@ impl Fail {
     pub fn shared(&self, doing: &str) -> StoreError {
         match self {
             Fail::Sql(error) => match error.sqlite_error_code() {
-                Some(ErrorCode::DiskFull) => StoreError::Full { doing: doing.to_owned() },
-                Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { reason: format!("{error} while {doing}") },
+                Some(ErrorCode::DiskFull) => StoreError::Full {
+                    doing: doing.to_owned(),
+                },
+                Some(ErrorCode::ReadOnly) => StoreError::ReadOnly {
+                    reason: format!("{error} while {doing}"),
+                },
                 _ => StoreError::unavailable(format!("{doing}: {error}")),
             },
             Fail::Store(error) => StoreError::unavailable(format!("{doing}: {error}")),
@@ -63,7 +67,12 @@ impl Fail {
             Fail::Store(_) => true,
             Fail::Sql(error) => !matches!(
                 error.sqlite_error_code(),
-                Some(ErrorCode::DiskFull | ErrorCode::ReadOnly | ErrorCode::DatabaseBusy | ErrorCode::SystemIoFailure)
+                Some(
+                    ErrorCode::DiskFull
+                        | ErrorCode::ReadOnly
+                        | ErrorCode::DatabaseBusy
+                        | ErrorCode::SystemIoFailure
+                )
             ),
         }
     }
@@ -73,10 +82,12 @@ impl Fail {
 pub fn translate(error: rusqlite::Error, doing: &str) -> StoreError {
     let code = error.sqlite_error_code();
     match code {
-        Some(ErrorCode::DiskFull) => StoreError::Full { doing: doing.to_owned() },
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-            StoreError::ReadOnly { reason: format!("{error} while {doing}") }
-        }
+        Some(ErrorCode::DiskFull) => StoreError::Full {
+            doing: doing.to_owned(),
+        },
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StoreError::ReadOnly {
+            reason: format!("{error} while {doing}"),
+        },
         Some(ErrorCode::DatabaseCorrupt) => StoreError::corrupt(format!("{error} while {doing}")),
         Some(ErrorCode::NotADatabase) => StoreError::Refused {
             reason: "the file is not a SQLite database".to_owned(),
@@ -87,6 +98,9 @@ pub fn translate(error: rusqlite::Error, doing: &str) -> StoreError {
             hint: "does the directory exist, and may it be written to?".to_owned(),
         },
         None => StoreError::corrupt(format!("{error} while {doing}")),
-        Some(_) => StoreError::Unavailable { doing: doing.to_owned(), source: Some(Box::new(error)) },
+        Some(_) => StoreError::Unavailable {
+            doing: doing.to_owned(),
+            source: Some(Box::new(error)),
+        },
     }
 }

@@ -14,7 +14,8 @@ use semel_core::step::{StepRecord, StepState};
 use semel_core::store::{JobFilter, KeyFilter, LedgerFilter, Page, StepFilter, Target};
 use semel_core::time::{Millis, Timestamp};
 use semel_core::view::{
-    AttemptView, ErrorGroup, HolderView, Job, JobError, KeyRow, KeyView, LedgerEntry, Listing, StepView, error_group,
+    AttemptView, ErrorGroup, HolderView, Job, JobError, KeyRow, KeyView, LedgerEntry, Listing, StepView,
+    error_group,
 };
 
 use crate::effects::read_step;
@@ -57,8 +58,8 @@ impl Whole {
         let digest = rows::digest(row, from + 7)?;
         let would: Option<String> = row.get(from + 15)?;
         Ok(Whole {
-            id: rows::id(row, from + 0)?,
-            bytes: row.get(from + 0)?,
+            id: rows::id(row, from)?,
+            bytes: row.get(from)?,
             enqueued_at: rows::time(row.get(from + 1)?),
             input: row.get(from + 2)?,
             headers: row.get(from + 3)?,
@@ -83,7 +84,11 @@ impl Whole {
     /// Its key as anyone sees it.
     pub fn key_view(&self, life: &Life, now: Timestamp) -> Option<KeyView> {
         let (key, holding) = (self.key.as_ref()?, life.holding.as_ref()?);
-        let taken_at = if holding.taken_at == AT_ADMISSION { self.enqueued_at } else { holding.taken_at };
+        let taken_at = if holding.taken_at == AT_ADMISSION {
+            self.enqueued_at
+        } else {
+            holding.taken_at
+        };
         Some(KeyView {
             digest: key.digest,
             text: key.text.as_deref().map(str::to_owned),
@@ -99,7 +104,10 @@ impl Whole {
     }
 
     /// The job as anyone sees it. `fresh` says that nobody can have written about it yet.
-    #[expect(clippy::too_many_arguments, reason = "what is known of a job comes from as many tables")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what is known of a job comes from as many tables"
+    )]
     pub fn show(
         self,
         statements: &mut Statements<'_>,
@@ -115,8 +123,16 @@ impl Whole {
         let ended = life.phase.is_terminal();
         // Most jobs have none of these: ask only where there can be one.
         let seen = life.started_at.is_some() && !fresh;
-        let blocked_by = if life.phase == Phase::Deferred { followed_by(statements, row.seq)? } else { None };
-        let replayed_as = if life.phase == Phase::Failed { replayed_as(statements, row.seq)? } else { None };
+        let blocked_by = if life.phase == Phase::Deferred {
+            followed_by(statements, row.seq)?
+        } else {
+            None
+        };
+        let replayed_as = if life.phase == Phase::Failed {
+            replayed_as(statements, row.seq)?
+        } else {
+            None
+        };
         Ok(Job {
             origin: self.origin.unwrap_or_else(|| self.id.clone()),
             id: self.id,
@@ -125,7 +141,11 @@ impl Whole {
             state: life.state(now),
             stub: self.input.is_none(),
             input: self.input.map_or_else(Json::null, Json::trusted),
-            output: if ended { text(statements, Sql::OutputFind, row.seq)?.map(Json::trusted) } else { None },
+            output: if ended {
+                text(statements, Sql::OutputFind, row.seq)?.map(Json::trusted)
+            } else {
+                None
+            },
             error: last_error(statements, row)?,
             attempt: life.attempt,
             max_attempts: life.max_attempts,
@@ -137,7 +157,11 @@ impl Whole {
             started_at: life.started_at,
             finished_at: life.finished_at,
             timeout: self.timeout.map(Millis::new),
-            progress: if seen { progress(statements, row.seq)? } else { None },
+            progress: if seen {
+                progress(statements, row.seq)?
+            } else {
+                None
+            },
             key,
             worker,
             lease_until: life.until,
@@ -170,43 +194,72 @@ fn read_key(row: &Row<'_>, at: usize, digest: Digest) -> rusqlite::Result<Key> {
 }
 
 fn unreadable(error: serde_json::Error) -> Fail {
-    Fail::Store(StoreError::corrupt(format!("stored JSON cannot be read: {error}")))
+    Fail::Store(StoreError::corrupt(format!(
+        "stored JSON cannot be read: {error}"
+    )))
 }
 
 /// A whole job by its number, without its life.
 pub fn whole_job(statements: &mut Statements<'_>, seq: i64) -> Result<Option<Whole>, Fail> {
-    Ok(statements.get(Sql::JobFind)?.query_row([seq], |row| Whole::read(row, 0)).optional()?)
+    Ok(statements
+        .get(Sql::JobFind)?
+        .query_row([seq], |row| Whole::read(row, 0))
+        .optional()?)
 }
 
 /// JSON pointers from their column.
 pub fn pointers(text: Option<&str>) -> Result<Vec<String>, Fail> {
-    text.map_or(Ok(Vec::new()), |text| serde_json::from_str(text).map_err(unreadable))
+    text.map_or(Ok(Vec::new()), |text| {
+        serde_json::from_str(text).map_err(unreadable)
+    })
 }
 
 fn text(statements: &mut Statements<'_>, sql: Sql, seq: i64) -> Result<Option<String>, Fail> {
-    Ok(statements.get(sql)?.query_row([seq], |row| row.get(0)).optional()?)
+    Ok(statements
+        .get(sql)?
+        .query_row([seq], |row| row.get(0))
+        .optional()?)
 }
 
 fn progress(statements: &mut Statements<'_>, seq: i64) -> Result<Option<f64>, Fail> {
-    Ok(statements.get(Sql::ProgressFind)?.query_row([seq], |row| row.get(0)).optional()?)
+    Ok(statements
+        .get(Sql::ProgressFind)?
+        .query_row([seq], |row| row.get(0))
+        .optional()?)
 }
 
 fn replayed_as(statements: &mut Statements<'_>, seq: i64) -> Result<Option<JobId>, Fail> {
-    Ok(statements.get(Sql::ReplayFind)?.query_row([seq], |row| rows::id(row, 0)).optional()?)
+    Ok(statements
+        .get(Sql::ReplayFind)?
+        .query_row([seq], |row| rows::id(row, 0))
+        .optional()?)
 }
 
 fn followed_by(statements: &mut Statements<'_>, seq: i64) -> Result<Option<JobId>, Fail> {
-    let holder = statements.get(Sql::FollowedFind)?.query_row([seq], |row| row.get::<_, i64>(0)).optional()?;
+    let holder = statements
+        .get(Sql::FollowedFind)?
+        .query_row([seq], |row| row.get::<_, i64>(0))
+        .optional()?;
     let Some(holder) = holder else { return Ok(None) };
-    Ok(statements.get(Sql::JobId)?.query_row([holder], |row| rows::id(row, 0)).optional()?)
+    Ok(statements
+        .get(Sql::JobId)?
+        .query_row([holder], |row| rows::id(row, 0))
+        .optional()?)
 }
 
 fn last_error(statements: &mut Statements<'_>, row: &LifeRow) -> Result<Option<JobError>, Fail> {
     let Some(n) = row.last_error else { return Ok(None) };
     let read = |row: &Row<'_>| {
-        Ok(JobError { message: row.get(0)?, at: rows::time(row.get(1)?), attempt: row.get(2)? })
+        Ok(JobError {
+            message: row.get(0)?,
+            at: rows::time(row.get(1)?),
+            attempt: row.get(2)?,
+        })
     };
-    Ok(statements.get(Sql::AttemptError)?.query_row([row.seq, n], read).optional()?)
+    Ok(statements
+        .get(Sql::AttemptError)?
+        .query_row([row.seq, n], read)
+        .optional()?)
 }
 
 /// One look at the store: a snapshot, and the lanes of the namespace in it.
@@ -225,7 +278,12 @@ pub struct Look<'c> {
 
 impl<'c> Look<'c> {
     /// Looks at a snapshot that has begun.
-    pub fn new(connection: &'c rusqlite::Connection, namespace: &'c Name, ns: i64, now: Timestamp) -> Result<Self, Fail> {
+    pub fn new(
+        connection: &'c rusqlite::Connection,
+        namespace: &'c Name,
+        ns: i64,
+        now: Timestamp,
+    ) -> Result<Self, Fail> {
         let mut look = Look {
             statements: Statements::new(connection),
             ns,
@@ -234,7 +292,14 @@ impl<'c> Look<'c> {
             lanes: HashMap::new(),
             workers: HashMap::new(),
         };
-        let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?, row.get(3)?));
+        let read = |row: &Row<'_>| {
+            Ok((
+                row.get::<_, i64>(0)?,
+                row.get::<_, String>(1)?,
+                row.get::<_, String>(2)?,
+                row.get(3)?,
+            ))
+        };
         let rows = look.statements.get(Sql::LaneList)?.query_map([ns], read)?;
         for row in rows {
             let (lane, queue, task, removed): (i64, String, String, bool) = row?;
@@ -246,14 +311,24 @@ impl<'c> Look<'c> {
     }
 
     fn seq(&mut self, id: &JobId) -> Result<Option<i64>, Fail> {
-        let Some(bytes) = rows::id_bytes(id, self.ns) else { return Ok(None) };
-        let found = self.statements.get(Sql::TokenFind)?.query_row([bytes], |row| row.get::<_, i64>(0)).optional()?;
+        let Some(bytes) = rows::id_bytes(id, self.ns) else {
+            return Ok(None);
+        };
+        let found = self
+            .statements
+            .get(Sql::TokenFind)?
+            .query_row([bytes], |row| row.get::<_, i64>(0))
+            .optional()?;
         Ok(found.filter(|found| *found > 0))
     }
 
     /// A job's life by its number; none if its queue was removed.
     pub fn life(&mut self, seq: i64) -> Result<Option<LifeRow>, Fail> {
-        let row = self.statements.get(Sql::LifeFind)?.query_row([seq], LifeRow::read).optional()?;
+        let row = self
+            .statements
+            .get(Sql::LifeFind)?
+            .query_row([seq], LifeRow::read)
+            .optional()?;
         Ok(row.filter(|row| self.lanes.contains_key(&row.lane)))
     }
 
@@ -262,8 +337,13 @@ impl<'c> Look<'c> {
         if let Some(name) = self.workers.get(&number) {
             return Ok(Some(name.clone()));
         }
-        let found = self.statements.get(Sql::WorkerName)?.query_row([number], |row| row.get::<_, String>(0));
-        let Some(name) = found.optional()? else { return Ok(None) };
+        let found = self
+            .statements
+            .get(Sql::WorkerName)?
+            .query_row([number], |row| row.get::<_, String>(0));
+        let Some(name) = found.optional()? else {
+            return Ok(None);
+        };
         let name = Name::new(name)?;
         self.workers.insert(number, name.clone());
         Ok(Some(name))
@@ -280,11 +360,17 @@ impl<'c> Look<'c> {
     }
 
     fn job(&mut self, seq: i64) -> Result<Option<Job>, Fail> {
-        let Some(row) = self.life(seq)? else { return Ok(None) };
-        let Some(whole) = whole_job(&mut self.statements, seq)? else { return Ok(None) };
+        let Some(row) = self.life(seq)? else {
+            return Ok(None);
+        };
+        let Some(whole) = whole_job(&mut self.statements, seq)? else {
+            return Ok(None);
+        };
         let (queue, task) = self.lanes[&row.lane].clone();
         let worker = self.worker(row.worker)?;
-        whole.show(&mut self.statements, &row, queue, task, worker, self.now, false).map(Some)
+        whole
+            .show(&mut self.statements, &row, queue, task, worker, self.now, false)
+            .map(Some)
     }
 
     /// Jobs by filter, newest first.
@@ -300,10 +386,16 @@ impl<'c> Look<'c> {
             }
             if items.len() == page.limit {
                 let more = at + 1 < full || looked_to.is_some();
-                return Ok(Listing { items, next_cursor: more.then(|| Page::cursor(&query, seq)) });
+                return Ok(Listing {
+                    items,
+                    next_cursor: more.then(|| Page::cursor(&query, seq)),
+                });
             }
         }
-        Ok(Listing { items, next_cursor: looked_to.map(|to| Page::cursor(&query, to)) })
+        Ok(Listing {
+            items,
+            next_cursor: looked_to.map(|to| Page::cursor(&query, to)),
+        })
     }
 
     /// Numbers of jobs that may match, newest first, and how far was looked if not to the end.
@@ -311,7 +403,11 @@ impl<'c> Look<'c> {
         if let Some(digest) = filter.key {
             return Ok((self.owners(&digest, before)?, None));
         }
-        let state = if filter.dead_letters { Some(State::Failed) } else { filter.state };
+        let state = if filter.dead_letters {
+            Some(State::Failed)
+        } else {
+            filter.state
+        };
         match state {
             Some(State::Running) => Ok((self.leased(before)?, None)),
             Some(State::Failed) => self.rare(Phase::Failed, filter, before),
@@ -324,12 +420,24 @@ impl<'c> Look<'c> {
 
     fn wanted(&self, filter: &JobFilter, lane: i64) -> bool {
         let is = |wanted: &Option<Name>, name: &Name| wanted.as_ref().is_none_or(|wanted| wanted == name);
-        self.lanes.get(&lane).is_some_and(|(queue, task)| is(&filter.queue, queue) && is(&filter.task, task))
+        self.lanes
+            .get(&lane)
+            .is_some_and(|(queue, task)| is(&filter.queue, queue) && is(&filter.task, task))
     }
 
-    fn rare(&mut self, phase: Phase, filter: &JobFilter, before: i64) -> Result<(Vec<i64>, Option<i64>), Fail> {
+    fn rare(
+        &mut self,
+        phase: Phase,
+        filter: &JobFilter,
+        before: i64,
+    ) -> Result<(Vec<i64>, Option<i64>), Fail> {
         const MOST: usize = 2_000;
-        let lanes: Vec<i64> = self.lanes.keys().copied().filter(|lane| self.wanted(filter, *lane)).collect();
+        let lanes: Vec<i64> = self
+            .lanes
+            .keys()
+            .copied()
+            .filter(|lane| self.wanted(filter, *lane))
+            .collect();
         let mut seqs: Vec<i64> = Vec::new();
         for lane in lanes {
             let scan = self.statements.get(Sql::RareScan)?;
@@ -341,7 +449,11 @@ impl<'c> Look<'c> {
         seqs.sort_unstable_by(|a, b| b.cmp(a));
         let cut = seqs.len() > MOST;
         seqs.truncate(MOST);
-        let to = if cut || seqs.len() == MOST { seqs.last().copied() } else { None };
+        let to = if cut || seqs.len() == MOST {
+            seqs.last().copied()
+        } else {
+            None
+        };
         Ok((seqs, to))
     }
 
@@ -349,7 +461,11 @@ impl<'c> Look<'c> {
         let mut seqs = Vec::new();
         let mut batches = self.statements.get(Sql::LeaseAll)?.query([self.ns])?;
         while let Some(row) = batches.next()? {
-            seqs.extend(rows::unpack(row.get_ref(0)?.as_blob()?).into_iter().filter(|seq| *seq < before));
+            seqs.extend(
+                rows::unpack(row.get_ref(0)?.as_blob()?)
+                    .into_iter()
+                    .filter(|seq| *seq < before),
+            );
         }
         drop(batches);
         seqs.sort_unstable_by(|a, b| b.cmp(a));
@@ -359,7 +475,10 @@ impl<'c> Look<'c> {
 
     fn owners(&mut self, digest: &Digest, before: i64) -> Result<Vec<i64>, Fail> {
         let mut seqs = Vec::new();
-        let mut owners = self.statements.get(Sql::KeyOwners)?.query([rows::prefix(digest)])?;
+        let mut owners = self
+            .statements
+            .get(Sql::KeyOwners)?
+            .query([rows::prefix(digest)])?;
         while let Some(row) = owners.next()? {
             let same = row.get_ref(2)?.as_blob_or_null()? == Some(&digest.as_bytes()[..]);
             let seq: i64 = row.get(0)?;
@@ -382,9 +501,16 @@ impl<'c> Look<'c> {
         const MOST: usize = 2_000;
         let (mut seqs, mut looked, mut last) = (Vec::new(), 0i64, before);
         let now = self.now.as_millis();
-        let lanes: std::collections::HashSet<i64> =
-            self.lanes.keys().copied().filter(|lane| self.wanted(filter, *lane)).collect();
-        let mut rows = self.statements.get(Sql::LifeScan)?.query(params![before, SEARCH])?;
+        let lanes: std::collections::HashSet<i64> = self
+            .lanes
+            .keys()
+            .copied()
+            .filter(|lane| self.wanted(filter, *lane))
+            .collect();
+        let mut rows = self
+            .statements
+            .get(Sql::LifeScan)?
+            .query(params![before, SEARCH])?;
         while let Some(row) = rows.next()? {
             looked += 1;
             last = row.get(0)?;
@@ -408,8 +534,12 @@ impl<'c> Look<'c> {
 
     /// The deliveries of a job that have ended, oldest first.
     pub fn attempts(&mut self, id: &JobId) -> Result<Vec<AttemptView>, Fail> {
-        let Some(seq) = self.seq(id)? else { return Ok(Vec::new()) };
-        let Some(row) = self.life(seq)? else { return Ok(Vec::new()) };
+        let Some(seq) = self.seq(id)? else {
+            return Ok(Vec::new());
+        };
+        let Some(row) = self.life(seq)? else {
+            return Ok(Vec::new());
+        };
         if self.statements.get(Sql::StubFind)?.exists([seq])? {
             return Ok(Vec::new());
         }
@@ -437,7 +567,14 @@ impl<'c> Look<'c> {
             };
             ends.push((end, row.worker));
         }
-        ends.into_iter().map(|(end, worker)| Ok(AttemptView { end, worker: self.worker(worker)? })).collect()
+        ends.into_iter()
+            .map(|(end, worker)| {
+                Ok(AttemptView {
+                    end,
+                    worker: self.worker(worker)?,
+                })
+            })
+            .collect()
     }
 
     // Keys and the ledger.
@@ -447,7 +584,10 @@ impl<'c> Look<'c> {
         let query = format!("keys {filter:?}");
         let before = page.position(&query)?.unwrap_or(i64::MAX);
         let (seqs, looked_to) = match &filter.job {
-            Some(id) => (self.seq(id)?.into_iter().filter(|seq| *seq < before).collect(), None),
+            Some(id) => (
+                self.seq(id)?.into_iter().filter(|seq| *seq < before).collect(),
+                None,
+            ),
             None => self.keyed(filter, before)?,
         };
         let mut items = Vec::new();
@@ -458,21 +598,34 @@ impl<'c> Look<'c> {
             }
             if items.len() == page.limit {
                 let more = at + 1 < full || looked_to.is_some();
-                return Ok(Listing { items, next_cursor: more.then(|| Page::cursor(&query, seq)) });
+                return Ok(Listing {
+                    items,
+                    next_cursor: more.then(|| Page::cursor(&query, seq)),
+                });
             }
         }
-        Ok(Listing { items, next_cursor: looked_to.map(|to| Page::cursor(&query, to)) })
+        Ok(Listing {
+            items,
+            next_cursor: looked_to.map(|to| Page::cursor(&query, to)),
+        })
     }
 
     fn keyed(&mut self, filter: &KeyFilter, before: i64) -> Result<(Vec<i64>, Option<i64>), Fail> {
         const MOST: usize = 2_000;
         let (mut seqs, mut looked, mut last) = (Vec::new(), 0i64, before);
-        let mut rows = self.statements.get(Sql::KeyScan)?.query(params![before, SEARCH])?;
+        let mut rows = self
+            .statements
+            .get(Sql::KeyScan)?
+            .query(params![before, SEARCH])?;
         while let Some(row) = rows.next()? {
             looked += 1;
             last = row.get(0)?;
             let text = row.get_ref(1)?.as_str_or_null()?.unwrap_or_default();
-            if filter.text.as_ref().is_none_or(|wanted| text.contains(wanted.as_str())) {
+            if filter
+                .text
+                .as_ref()
+                .is_none_or(|wanted| text.contains(wanted.as_str()))
+            {
                 seqs.push(last);
             }
             if seqs.len() == MOST {
@@ -483,13 +636,22 @@ impl<'c> Look<'c> {
     }
 
     fn key_row(&mut self, seq: i64, filter: &KeyFilter) -> Result<Option<KeyRow>, Fail> {
-        let Some(row) = self.life(seq)? else { return Ok(None) };
-        let Some(whole) = whole_job(&mut self.statements, seq)? else { return Ok(None) };
-        let Some(view) = whole.key_view(&row.life, self.now) else { return Ok(None) };
+        let Some(row) = self.life(seq)? else {
+            return Ok(None);
+        };
+        let Some(whole) = whole_job(&mut self.statements, seq)? else {
+            return Ok(None);
+        };
+        let Some(view) = whole.key_view(&row.life, self.now) else {
+            return Ok(None);
+        };
         let (queue, task) = self.lanes[&row.lane].clone();
         let text = view.text.as_deref().unwrap_or_default();
         let fits = (filter.also_free || view.held)
-            && filter.text.as_ref().is_none_or(|wanted| text.contains(wanted.as_str()))
+            && filter
+                .text
+                .as_ref()
+                .is_none_or(|wanted| text.contains(wanted.as_str()))
             && filter.scope.as_ref().is_none_or(|wanted| *wanted == view.scope)
             && filter.task.as_ref().is_none_or(|wanted| *wanted == task);
         if !fits {
@@ -497,9 +659,18 @@ impl<'c> Look<'c> {
         }
         let absorbed = self.absorbed(&view.digest)?;
         Ok(Some(KeyRow {
-            free_at: row.life.holding.as_ref().and_then(|holding| holding.free_at(&row.life)),
+            free_at: row
+                .life
+                .holding
+                .as_ref()
+                .and_then(|holding| holding.free_at(&row.life)),
             key: view,
-            holder: HolderView { id: whole.id, task, state: row.life.state(self.now), enqueued_at: whole.enqueued_at },
+            holder: HolderView {
+                id: whole.id,
+                task,
+                state: row.life.state(self.now),
+                enqueued_at: whole.enqueued_at,
+            },
             queue,
             absorbed,
         }))
@@ -507,7 +678,10 @@ impl<'c> Look<'c> {
 
     /// One key: its newest owner.
     pub fn key(&mut self, digest: &Digest) -> Result<Option<KeyRow>, Fail> {
-        let mut owners = self.statements.get(Sql::KeyOwners)?.query([rows::prefix(digest)])?;
+        let mut owners = self
+            .statements
+            .get(Sql::KeyOwners)?
+            .query([rows::prefix(digest)])?;
         let mut seqs: Vec<i64> = Vec::new();
         while let Some(row) = owners.next()? {
             if row.get_ref(2)?.as_blob_or_null()? == Some(&digest.as_bytes()[..]) {
@@ -515,7 +689,10 @@ impl<'c> Look<'c> {
             }
         }
         drop(owners);
-        let filter = KeyFilter { also_free: true, ..KeyFilter::default() };
+        let filter = KeyFilter {
+            also_free: true,
+            ..KeyFilter::default()
+        };
         for seq in seqs {
             if let Some(row) = self.key_row(seq, &filter)? {
                 return Ok(Some(row));
@@ -525,11 +702,14 @@ impl<'c> Look<'c> {
     }
 
     fn absorbed(&mut self, digest: &Digest) -> Result<i64, Fail> {
-        let gone = self.statements.get(Sql::LedgerTotalFind)?.query_row([digest.as_bytes()], |row| row.get::<_, i64>(0));
-        let indexed: i64 = self.statements.get(Sql::LedgerKeyCount)?.query_row(
-            params![rows::prefix(digest), digest.as_bytes()],
-            |row| row.get(0),
-        )?;
+        let gone = self
+            .statements
+            .get(Sql::LedgerTotalFind)?
+            .query_row([digest.as_bytes()], |row| row.get::<_, i64>(0));
+        let indexed: i64 = self
+            .statements
+            .get(Sql::LedgerKeyCount)?
+            .query_row(params![rows::prefix(digest), digest.as_bytes()], |row| row.get(0))?;
         let from = self.indexed()?;
         let tail: i64 = self
             .statements
@@ -539,7 +719,10 @@ impl<'c> Look<'c> {
     }
 
     fn indexed(&mut self) -> Result<i64, Fail> {
-        let found = self.statements.get(Sql::FloorFind)?.query_row(["ledger_indexed"], |row| row.get(0));
+        let found = self
+            .statements
+            .get(Sql::FloorFind)?
+            .query_row(["ledger_indexed"], |row| row.get(0));
         Ok(found.optional()?.unwrap_or(0))
     }
 
@@ -557,15 +740,42 @@ impl<'c> Look<'c> {
         if digest.is_some() {
             let from = self.indexed()?;
             let ns = self.ns;
-            self.collect(Sql::LedgerList, params![ns, before, from], filter, page.limit, &mut items, &mut more)?;
+            self.collect(
+                Sql::LedgerList,
+                params![ns, before, from],
+                filter,
+                page.limit,
+                &mut items,
+                &mut more,
+            )?;
             let prefix = digest.as_ref().map(rows::prefix);
-            let before = items.last().map_or(before, |entry: &LedgerEntry| entry.n).min(before);
-            self.collect(Sql::LedgerKeyList, params![prefix, before], filter, page.limit, &mut items, &mut more)?;
+            let before = items
+                .last()
+                .map_or(before, |entry: &LedgerEntry| entry.n)
+                .min(before);
+            self.collect(
+                Sql::LedgerKeyList,
+                params![prefix, before],
+                filter,
+                page.limit,
+                &mut items,
+                &mut more,
+            )?;
         } else {
             let ns = self.ns;
-            self.collect(Sql::LedgerList, params![ns, before, 0], filter, page.limit, &mut items, &mut more)?;
+            self.collect(
+                Sql::LedgerList,
+                params![ns, before, 0],
+                filter,
+                page.limit,
+                &mut items,
+                &mut more,
+            )?;
         }
-        let next_cursor = items.last().filter(|_| more).map(|entry| Page::cursor(&query, entry.n));
+        let next_cursor = items
+            .last()
+            .filter(|_| more)
+            .map(|entry| Page::cursor(&query, entry.n));
         Ok(Listing { items, next_cursor })
     }
 
@@ -589,10 +799,12 @@ impl<'c> Look<'c> {
         while let Some(row) = rows.next()? {
             let fits = row.get::<_, i64>(1)? == ns
                 && filter.digest.as_ref().is_none_or(|digest| {
-                    row.get_ref(4).is_ok_and(|value| value.as_blob() == Ok(&digest.as_bytes()[..]))
+                    row.get_ref(4)
+                        .is_ok_and(|value| value.as_blob() == Ok(&digest.as_bytes()[..]))
                 })
                 && holder.as_ref().is_none_or(|holder| {
-                    row.get_ref(5).is_ok_and(|value| value.as_blob().ok() == holder.as_deref())
+                    row.get_ref(5)
+                        .is_ok_and(|value| value.as_blob().ok() == holder.as_deref())
                 });
             if !fits {
                 continue;
@@ -615,7 +827,12 @@ impl<'c> Look<'c> {
             let in_doubt = self.is_in_doubt(&record)?;
             let known = matches!(filter, StepFilter::Origin(_)) || in_doubt;
             if known && self.is_ours(&record)? {
-                let key = key::downstream(self.namespace, record.origin.as_str(), &record.name, record.generation);
+                let key = key::downstream(
+                    self.namespace,
+                    record.origin.as_str(),
+                    &record.name,
+                    record.generation,
+                );
                 views.push(StepView {
                     origin: record.origin,
                     name: record.name,
@@ -646,7 +863,10 @@ impl<'c> Look<'c> {
     /// Steps belong to their chain: they are seen for as long as one of its jobs is.
     fn is_ours(&mut self, record: &StepRecord) -> Result<bool, Fail> {
         let origin = rows::id_bytes(&record.origin, self.ns);
-        let found = self.statements.get(Sql::OriginList)?.query_map([origin], |row| row.get::<_, i64>(0))?;
+        let found = self
+            .statements
+            .get(Sql::OriginList)?
+            .query_map([origin], |row| row.get::<_, i64>(0))?;
         let mut seqs = found.collect::<rusqlite::Result<Vec<_>>>()?;
         seqs.extend(self.seq(&record.origin)?);
         for seq in seqs {
@@ -659,7 +879,11 @@ impl<'c> Look<'c> {
 
     /// Dead letters grouped by what they died of.
     pub fn dead_letter_groups(&mut self, task: Option<&Name>) -> Result<Vec<ErrorGroup>, Fail> {
-        let filter = JobFilter { task: task.cloned(), dead_letters: true, ..JobFilter::default() };
+        let filter = JobFilter {
+            task: task.cloned(),
+            dead_letters: true,
+            ..JobFilter::default()
+        };
         let mut groups: BTreeMap<(Name, String), ErrorGroup> = BTreeMap::new();
         let mut before = i64::MAX;
         loop {
@@ -673,7 +897,11 @@ impl<'c> Look<'c> {
             }
         }
         let mut groups: Vec<ErrorGroup> = groups.into_values().collect();
-        groups.sort_by(|a, b| b.jobs.cmp(&a.jobs).then_with(|| (&a.task, &a.error).cmp(&(&b.task, &b.error))));
+        groups.sort_by(|a, b| {
+            b.jobs
+                .cmp(&a.jobs)
+                .then_with(|| (&a.task, &a.error).cmp(&(&b.task, &b.error)))
+        });
         Ok(groups)
     }
 
@@ -683,17 +911,21 @@ impl<'c> Look<'c> {
         filter: &JobFilter,
         groups: &mut BTreeMap<(Name, String), ErrorGroup>,
     ) -> Result<(), Fail> {
-        let Some(job) = self.job(seq)?.filter(|job| matches(filter, job)) else { return Ok(()) };
+        let Some(job) = self.job(seq)?.filter(|job| matches(filter, job)) else {
+            return Ok(());
+        };
         let message = job.error.as_ref().map_or("", |error| error.message.as_str());
         let error = error_group(message);
         let at = job.finished_at.unwrap_or(job.enqueued_at);
-        let group = groups.entry((job.task.clone(), error.clone())).or_insert_with(|| ErrorGroup {
-            task: job.task.clone(),
-            error,
-            jobs: 0,
-            newest: job.id.clone(),
-            newest_at: at,
-        });
+        let group = groups
+            .entry((job.task.clone(), error.clone()))
+            .or_insert_with(|| ErrorGroup {
+                task: job.task.clone(),
+                error,
+                jobs: 0,
+                newest: job.id.clone(),
+                newest_at: at,
+            });
         group.jobs += 1;
         if at > group.newest_at {
             group.newest = job.id;
@@ -707,15 +939,37 @@ impl<'c> Look<'c> {
     pub fn next_work(&mut self, queues: &[Name], tasks: &[Name]) -> Result<Option<Timestamp>, Fail> {
         let wanted = |names: &[Name], name: &Name| names.is_empty() || names.contains(name);
         let settings = settings::read(&mut self.statements, self.ns)?;
-        let lanes = self.lanes.iter().filter(|(_, (queue, task))| wanted(queues, queue) && wanted(tasks, task));
+        let lanes = self
+            .lanes
+            .iter()
+            .filter(|(_, (queue, task))| wanted(queues, queue) && wanted(tasks, task));
         let paused = |queue: &Name, task: &Name| {
-            let targets = [Target::All, Target::Queue(queue.clone()), Target::Task(task.clone())];
-            targets.iter().any(|target| settings.get(target).is_some_and(|setting| setting.is_paused(self.now)))
+            let targets = [
+                Target::All,
+                Target::Queue(queue.clone()),
+                Target::Task(task.clone()),
+            ];
+            targets.iter().any(|target| {
+                settings
+                    .get(target)
+                    .is_some_and(|setting| setting.is_paused(self.now))
+            })
         };
-        let open: Vec<i64> = lanes.filter(|(_, (queue, task))| !paused(queue, task)).map(|(lane, _)| *lane).collect();
-        let ends = settings.values().filter_map(|setting| setting.paused.as_ref()?.until);
-        let mut next = ends.filter(|until| *until > self.now).min().map(Timestamp::as_millis);
-        let lease: Option<i64> = self.statements.get(Sql::LeaseSoonest)?.query_row([self.ns], |row| row.get(0))?;
+        let open: Vec<i64> = lanes
+            .filter(|(_, (queue, task))| !paused(queue, task))
+            .map(|(lane, _)| *lane)
+            .collect();
+        let ends = settings
+            .values()
+            .filter_map(|setting| setting.paused.as_ref()?.until);
+        let mut next = ends
+            .filter(|until| *until > self.now)
+            .min()
+            .map(Timestamp::as_millis);
+        let lease: Option<i64> = self
+            .statements
+            .get(Sql::LeaseSoonest)?
+            .query_row([self.ns], |row| row.get(0))?;
         next = [next, lease].into_iter().flatten().min();
         for lane in open {
             for nprio in self.priorities(lane)? {
@@ -729,19 +983,34 @@ impl<'c> Look<'c> {
 
     /// The priorities that wait in a lane.
     pub fn priorities(&mut self, lane: i64) -> Result<Vec<i64>, Fail> {
-        let found = self.statements.get(Sql::ReadyPriorities)?.query_map([lane], |row| row.get(0))?;
+        let found = self
+            .statements
+            .get(Sql::ReadyPriorities)?
+            .query_map([lane], |row| row.get(0))?;
         Ok(found.collect::<rusqlite::Result<_>>()?)
     }
 }
 
 /// Steps as stored.
-pub fn step_records(statements: &mut Statements<'_>, filter: &StepFilter, ns: i64) -> Result<Vec<StepRecord>, Fail> {
+pub fn step_records(
+    statements: &mut Statements<'_>,
+    filter: &StepFilter,
+    ns: i64,
+) -> Result<Vec<StepRecord>, Fail> {
     let found = match filter {
         StepFilter::Origin(origin) => {
-            let Some(origin) = rows::id_bytes(origin, ns) else { return Ok(Vec::new()) };
-            statements.get(Sql::StepList)?.query_map([origin], read_step)?.collect::<rusqlite::Result<Vec<_>>>()
+            let Some(origin) = rows::id_bytes(origin, ns) else {
+                return Ok(Vec::new());
+            };
+            statements
+                .get(Sql::StepList)?
+                .query_map([origin], read_step)?
+                .collect::<rusqlite::Result<Vec<_>>>()
         }
-        StepFilter::InDoubt => statements.get(Sql::StepBegun)?.query_map([], read_step)?.collect(),
+        StepFilter::InDoubt => statements
+            .get(Sql::StepBegun)?
+            .query_map([], read_step)?
+            .collect(),
     };
     Ok(found?)
 }
@@ -753,16 +1022,21 @@ fn matches(filter: &JobFilter, job: &Job) -> bool {
         && filter.state.is_none_or(|state| state == job.state)
         && filter.queue.as_ref().is_none_or(|queue| *queue == job.queue)
         && filter.task.as_ref().is_none_or(|task| *task == job.task)
-        && filter.key.is_none_or(|digest| job.key.as_ref().is_some_and(|key| key.digest == digest))
+        && filter
+            .key
+            .is_none_or(|digest| job.key.as_ref().is_some_and(|key| key.digest == digest))
         && filter.since.is_none_or(|since| job.enqueued_at >= since)
         && filter.until.is_none_or(|until| job.enqueued_at < until)
         && filter.error.as_ref().is_none_or(|text| {
-            job.error.as_ref().is_some_and(|error| error.message.contains(text.as_str()))
+            job.error
+                .as_ref()
+                .is_some_and(|error| error.message.contains(text.as_str()))
         })
 }
 
 fn read_entry(row: &Row<'_>) -> Result<LedgerEntry, Fail> {
-    let digest = rows::digest(row, 4)?.ok_or_else(|| Fail::Store(StoreError::corrupt("a ledger entry without a key")))?;
+    let digest = rows::digest(row, 4)?
+        .ok_or_else(|| Fail::Store(StoreError::corrupt("a ledger entry without a key")))?;
     Ok(LedgerEntry {
         n: row.get(0)?,
         at: rows::time(row.get(2)?),

@@ -43,7 +43,9 @@ use semel_core::limits;
 use semel_core::store::*;
 use semel_core::submission::{Prepared, Submission};
 use semel_core::time::{Clock, Millis, Timestamp};
-use semel_core::view::{AttemptView, ErrorGroup, Job, KeyRow, LedgerEntry, Listing, Snapshot, Stats, StepView};
+use semel_core::view::{
+    AttemptView, ErrorGroup, Job, KeyRow, LedgerEntry, Listing, Snapshot, Stats, StepView,
+};
 
 use crate::checkpoint::Checkpointer;
 use crate::readers::Readers;
@@ -91,9 +93,18 @@ impl SqliteStore {
             checkpointer: Arc::new(checkpointer),
         };
         let writer = Writer::start(desk)?;
-        let readers = Readers::start(connections.readers, namespace.clone(), clock.clone()).map_err(started)?;
+        let readers =
+            Readers::start(connections.readers, namespace.clone(), clock.clone()).map_err(started)?;
         let watcher = Watcher::start(connections.watcher, wake.clone()).map_err(started)?;
-        Ok(SqliteStore { writer, readers, watcher, wake, clock, namespace, path: options.path })
+        Ok(SqliteStore {
+            writer,
+            readers,
+            watcher,
+            wake,
+            clock,
+            namespace,
+            path: options.path,
+        })
     }
 
     /// The file.
@@ -105,7 +116,9 @@ impl SqliteStore {
     fn prepare(&self, mut batch: Vec<Submission>) -> Vec<submit::Item> {
         let now = self.clock.now();
         let prepare = |part: Vec<Submission>| -> Vec<submit::Item> {
-            part.into_iter().map(|submission| Prepared::new(&self.namespace, submission, now)).collect()
+            part.into_iter()
+                .map(|submission| Prepared::new(&self.namespace, submission, now))
+                .collect()
         };
         if batch.len() < PREPARE_APART {
             return prepare(batch);
@@ -140,45 +153,61 @@ impl Store for SqliteStore {
     async fn submit(&self, batch: Vec<Submission>) -> Result<Vec<Submitted>, StoreError> {
         limits::check_batch("submissions", batch.len())?;
         let batch = self.prepare(batch);
-        self.writer.write("submitting", move |tx| submit::submit(tx, &batch)).await
+        self.writer
+            .write("submitting", move |tx| submit::submit(tx, &batch))
+            .await
     }
 
     async fn explain(&self, submission: Submission) -> Result<Explanation, StoreError> {
         let mut item = self.prepare(vec![submission]);
         let item = item.remove(0);
-        self.writer.rehearse("explaining", move |tx| submit::explain(tx, &item)).await
+        self.writer
+            .rehearse("explaining", move |tx| submit::explain(tx, &item))
+            .await
     }
 
     async fn claim(&self, request: ClaimRequest) -> Result<Vec<Claimed>, StoreError> {
         limits::check_lease(request.lease)?;
         check_max(request.max)?;
-        self.writer.write("claiming", move |tx| claim::claim(tx, &request)).await
+        self.writer
+            .write("claiming", move |tx| claim::claim(tx, &request))
+            .await
     }
 
     async fn extend(&self, request: ExtendRequest) -> Result<Vec<WriteOutcome>, StoreError> {
         limits::check_lease(request.lease)?;
         limits::check_batch("heartbeats", request.leases.len())?;
-        self.writer.write("extending leases", move |tx| settle::extend(tx, &request)).await
+        self.writer
+            .write("extending leases", move |tx| settle::extend(tx, &request))
+            .await
     }
 
     async fn settle(&self, batch: Vec<Settlement>) -> Result<Vec<WriteOutcome>, StoreError> {
         limits::check_batch("settlements", batch.len())?;
-        self.writer.write("settling", move |tx| settle::settle(tx, &batch)).await
+        self.writer
+            .write("settling", move |tx| settle::settle(tx, &batch))
+            .await
     }
 
     async fn steps(&self, batch: Vec<StepRequest>) -> Result<Vec<StepOutcome>, StoreError> {
         limits::check_batch("steps", batch.len())?;
-        self.writer.write("recording steps", move |tx| effects::steps(tx, &batch)).await
+        self.writer
+            .write("recording steps", move |tx| effects::steps(tx, &batch))
+            .await
     }
 
     async fn guard(&self, batch: Vec<GuardRequest>) -> Result<Vec<GuardOutcome>, StoreError> {
         limits::check_batch("guarded keys", batch.len())?;
-        self.writer.write("guarding", move |tx| effects::guard(tx, &batch)).await
+        self.writer
+            .write("guarding", move |tx| effects::guard(tx, &batch))
+            .await
     }
 
     async fn act(&self, batch: Vec<Act>) -> Result<Vec<ActOutcome>, StoreError> {
         limits::check_batch("acts", batch.len())?;
-        self.writer.write("acting on jobs", move |tx| act::act(tx, &batch)).await
+        self.writer
+            .write("acting on jobs", move |tx| act::act(tx, &batch))
+            .await
     }
 
     fn mark(&self) -> Mark {
@@ -190,7 +219,12 @@ impl Store for SqliteStore {
         let mut at_most = at_most;
         if let Interest::Work { queues, tasks } = &interest {
             let (queues, tasks) = (queues.clone(), tasks.clone());
-            let due = self.readers.read("looking for the next due job", move |look| look.next_work(&queues, &tasks)).await;
+            let due = self
+                .readers
+                .read("looking for the next due job", move |look| {
+                    look.next_work(&queues, &tasks)
+                })
+                .await;
             if let Ok(Some(due)) = due {
                 at_most = at_most.min(due.since(self.clock.now()).into());
             }
@@ -202,7 +236,9 @@ impl Store for SqliteStore {
 fn check_max(max: usize) -> Result<(), StoreError> {
     if max == 0 || max > limits::BATCH {
         let allowed = format!("1 to {}", limits::BATCH);
-        return Err(semel_core::error::Invalid::new("max", allowed).found(max.to_string()).into());
+        return Err(semel_core::error::Invalid::new("max", allowed)
+            .found(max.to_string())
+            .into());
     }
     Ok(())
 }
@@ -211,45 +247,67 @@ fn check_max(max: usize) -> Result<(), StoreError> {
 impl Inspect for SqliteStore {
     async fn jobs_by_id(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, StoreError> {
         let ids = ids.to_vec();
-        self.readers.read("looking up jobs", move |look| look.jobs_by_id(&ids)).await
+        self.readers
+            .read("looking up jobs", move |look| look.jobs_by_id(&ids))
+            .await
     }
 
     async fn jobs(&self, filter: JobFilter, page: Page) -> Result<Listing<Job>, StoreError> {
-        self.readers.read("listing jobs", move |look| look.jobs(&filter, &page)).await
+        self.readers
+            .read("listing jobs", move |look| look.jobs(&filter, &page))
+            .await
     }
 
     async fn attempts(&self, id: &JobId) -> Result<Vec<AttemptView>, StoreError> {
         let id = id.clone();
-        self.readers.read("listing attempts", move |look| look.attempts(&id)).await
+        self.readers
+            .read("listing attempts", move |look| look.attempts(&id))
+            .await
     }
 
     async fn keys(&self, filter: KeyFilter, page: Page) -> Result<Listing<KeyRow>, StoreError> {
-        self.readers.read("listing keys", move |look| look.keys(&filter, &page)).await
+        self.readers
+            .read("listing keys", move |look| look.keys(&filter, &page))
+            .await
     }
 
     async fn key(&self, digest: Digest) -> Result<Option<KeyRow>, StoreError> {
-        self.readers.read("looking up a key", move |look| look.key(&digest)).await
+        self.readers
+            .read("looking up a key", move |look| look.key(&digest))
+            .await
     }
 
     async fn ledger(&self, filter: LedgerFilter, page: Page) -> Result<Listing<LedgerEntry>, StoreError> {
-        self.readers.read("reading the ledger", move |look| look.ledger(&filter, &page)).await
+        self.readers
+            .read("reading the ledger", move |look| look.ledger(&filter, &page))
+            .await
     }
 
     async fn stats(&self) -> Result<Stats, StoreError> {
         let bytes = self.bytes();
-        self.readers.read("reading the counters", move |look| look.stats(bytes)).await
+        self.readers
+            .read("reading the counters", move |look| look.stats(bytes))
+            .await
     }
 
     async fn history(&self, window: Millis) -> Result<Vec<Snapshot>, StoreError> {
-        self.readers.read("reading the history", move |look| look.history(window)).await
+        self.readers
+            .read("reading the history", move |look| look.history(window))
+            .await
     }
 
     async fn dead_letter_groups(&self, task: Option<Name>) -> Result<Vec<ErrorGroup>, StoreError> {
-        self.readers.read("grouping dead letters", move |look| look.dead_letter_groups(task.as_ref())).await
+        self.readers
+            .read("grouping dead letters", move |look| {
+                look.dead_letter_groups(task.as_ref())
+            })
+            .await
     }
 
     async fn list_steps(&self, filter: StepFilter) -> Result<Vec<StepView>, StoreError> {
-        self.readers.read("listing steps", move |look| look.steps(&filter)).await
+        self.readers
+            .read("listing steps", move |look| look.steps(&filter))
+            .await
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -286,10 +344,15 @@ fn guarantee_sheet(journal: &str, synchronous: &str) -> Vec<Guarantee> {
     };
     let settings = format!("journal_mode={journal} synchronous={synchronous}");
     vec![
-        Guarantee { subject: "durability", statement: survives.to_owned(), probed: settings },
+        Guarantee {
+            subject: "durability",
+            statement: survives.to_owned(),
+            probed: settings,
+        },
         Guarantee {
             subject: "atomicity",
-            statement: "key, job, queue position, ledger and counters of a call are one transaction".to_owned(),
+            statement: "key, job, queue position, ledger and counters of a call are one transaction"
+                .to_owned(),
             probed: format!("SQLite {}", rusqlite::version()),
         },
         Guarantee {
@@ -308,47 +371,83 @@ fn guarantee_sheet(journal: &str, synchronous: &str) -> Vec<Guarantee> {
 #[async_trait]
 impl Control for SqliteStore {
     async fn set(&self, target: Target, change: SettingChange) -> Result<Setting, StoreError> {
-        self.writer.write("changing a setting", move |tx| settings::set(tx, &target, &change)).await
+        self.writer
+            .write("changing a setting", move |tx| {
+                settings::set(tx, &target, &change)
+            })
+            .await
     }
 
     async fn settings(&self) -> Result<Vec<(Target, Setting)>, StoreError> {
-        let read = self.readers.read("reading settings", |look| settings::read(&mut look.statements, look.ns));
+        let read = self.readers.read("reading settings", |look| {
+            settings::read(&mut look.statements, look.ns)
+        });
         Ok(read.await?.into_iter().collect())
     }
 
     async fn remove_queue(&self, queue: &Name) -> Result<i64, StoreError> {
         let queue = queue.clone();
-        self.writer.write("removing a queue", move |tx| settings::remove_queue(tx, &queue)).await
+        self.writer
+            .write("removing a queue", move |tx| settings::remove_queue(tx, &queue))
+            .await
     }
 
     async fn put_document(&self, put: PutDocument) -> Result<PutOutcome, StoreError> {
-        self.writer.write("writing a document", move |tx| documents::put(tx, &put)).await
+        self.writer
+            .write("writing a document", move |tx| documents::put(tx, &put))
+            .await
     }
 
     async fn document(&self, kind: &Name, name: &str) -> Result<Option<Document>, StoreError> {
         let (kind, name) = (kind.clone(), name.to_owned());
-        self.readers.read("reading a document", move |look| look.document(&kind, &name)).await
+        self.readers
+            .read("reading a document", move |look| look.document(&kind, &name))
+            .await
     }
 
-    async fn documents(&self, kind: &Name, prefix: &str, page: Page) -> Result<Listing<Document>, StoreError> {
+    async fn documents(
+        &self,
+        kind: &Name,
+        prefix: &str,
+        page: Page,
+    ) -> Result<Listing<Document>, StoreError> {
         let (kind, prefix) = (kind.clone(), prefix.to_owned());
-        self.readers.read("listing documents", move |look| look.documents(&kind, &prefix, &page)).await
+        self.readers
+            .read("listing documents", move |look| {
+                look.documents(&kind, &prefix, &page)
+            })
+            .await
     }
 
-    async fn delete_document(&self, kind: &Name, name: &str, version: Option<i64>) -> Result<PutOutcome, StoreError> {
+    async fn delete_document(
+        &self,
+        kind: &Name,
+        name: &str,
+        version: Option<i64>,
+    ) -> Result<PutOutcome, StoreError> {
         let (kind, name) = (kind.clone(), name.to_owned());
-        self.writer.write("removing a document", move |tx| documents::delete(tx, &kind, &name, version)).await
+        self.writer
+            .write("removing a document", move |tx| {
+                documents::delete(tx, &kind, &name, version)
+            })
+            .await
     }
 
     async fn append(&self, feed: &str, bodies: Vec<Json>) -> Result<(), StoreError> {
         limits::check_batch("entries", bodies.len())?;
         let feed = feed.to_owned();
-        self.writer.write("appending to a feed", move |tx| documents::append(tx, &feed, &bodies)).await
+        self.writer
+            .write("appending to a feed", move |tx| {
+                documents::append(tx, &feed, &bodies)
+            })
+            .await
     }
 
     async fn feed(&self, feed: &str, page: Page) -> Result<Listing<FeedEntry>, StoreError> {
         let feed = feed.to_owned();
-        self.readers.read("reading a feed", move |look| look.feed(&feed, &page)).await
+        self.readers
+            .read("reading a feed", move |look| look.feed(&feed, &page))
+            .await
     }
 
     async fn reset_stats(&self) -> Result<Timestamp, StoreError> {
@@ -356,7 +455,9 @@ impl Control for SqliteStore {
     }
 
     async fn upkeep(&self, request: UpkeepRequest) -> Result<UpkeepReport, StoreError> {
-        self.writer.write("housekeeping", move |tx| upkeep::upkeep(tx, &request)).await
+        self.writer
+            .write("housekeeping", move |tx| upkeep::upkeep(tx, &request))
+            .await
     }
 
     async fn doctor(&self, repair: bool) -> Result<Vec<Finding>, StoreError> {
@@ -370,7 +471,9 @@ impl Control for SqliteStore {
             };
             return self.writer.write("examining and repairing", mend).await;
         }
-        self.readers.run("examining", |connection| doctor::examine(connection, false)).await
+        self.readers
+            .run("examining", |connection| doctor::examine(connection, false))
+            .await
     }
 }
 

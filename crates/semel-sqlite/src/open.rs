@@ -114,11 +114,19 @@ fn set_up(options: &Options) -> Result<Connections, Fail> {
     make_schema(&mut writer)?;
     check_schema(&writer)?;
     let ns = namespace(&writer, &options.namespace)?;
-    let readers = (0..options.readers.max(1)).map(|_| reader(options)).collect::<Result<_, _>>()?;
+    let readers = (0..options.readers.max(1))
+        .map(|_| reader(options))
+        .collect::<Result<_, _>>()?;
     let checkpointer = connect(options, false)?;
     // A checkpoint that waits for others would keep them waiting: it comes again soon enough.
     checkpointer.busy_timeout(Duration::ZERO)?;
-    Ok(Connections { writer, readers, checkpointer, watcher: reader(options)?, ns })
+    Ok(Connections {
+        writer,
+        readers,
+        checkpointer,
+        watcher: reader(options)?,
+        ns,
+    })
 }
 
 fn connect(options: &Options, create: bool) -> Result<Connection, Fail> {
@@ -158,16 +166,21 @@ fn prepare_file(connection: &Connection, options: &Options) -> Result<(), Fail> 
     let application: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if tables > 0 && application != APPLICATION {
-        return Err(refuse("the file is a database of another program", "name another file"));
+        return Err(refuse(
+            "the file is a database of another program",
+            "name another file",
+        ));
     }
     if tables == 0 {
         connection.pragma_update(None, "application_id", APPLICATION)?;
     }
-    let mode: String = retry_busy(|| {
-        connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
-    })?;
+    let mode: String =
+        retry_busy(|| connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)))?;
     if mode != "wal" {
-        let reason = format!("the file system of {} does not allow a write-ahead log", shown(&options.path));
+        let reason = format!(
+            "the file system of {} does not allow a write-ahead log",
+            shown(&options.path)
+        );
         return Err(refuse(&reason, "put the file on a local disk"));
     }
     Ok(())
@@ -191,7 +204,10 @@ fn shown(path: &Path) -> String {
 }
 
 fn refuse(reason: &str, hint: &str) -> Fail {
-    Fail::Store(StoreError::Refused { reason: reason.to_owned(), hint: hint.to_owned() })
+    Fail::Store(StoreError::Refused {
+        reason: reason.to_owned(),
+        hint: hint.to_owned(),
+    })
 }
 
 fn make_schema(connection: &mut Connection) -> Result<(), Fail> {
@@ -223,11 +239,16 @@ pub fn check_schema(connection: &Connection) -> Result<(), Fail> {
 
 fn namespace(connection: &Connection, name: &Name) -> Result<i64, Fail> {
     let find = "SELECT ns FROM namespace WHERE name = ?1";
-    let found = connection.query_row(find, [name.as_str()], |row| row.get(0)).optional()?;
+    let found = connection
+        .query_row(find, [name.as_str()], |row| row.get(0))
+        .optional()?;
     if let Some(ns) = found {
         return Ok(ns);
     }
-    connection.execute("INSERT INTO namespace (name) VALUES (?1) ON CONFLICT DO NOTHING", [name.as_str()])?;
+    connection.execute(
+        "INSERT INTO namespace (name) VALUES (?1) ON CONFLICT DO NOTHING",
+        [name.as_str()],
+    )?;
     Ok(connection.query_row(find, [name.as_str()], |row| row.get(0))?)
 }
 
@@ -235,7 +256,8 @@ fn namespace(connection: &Connection, name: &Name) -> Result<i64, Fail> {
 pub fn durability(connection: &Connection) -> Result<(String, String), StoreError> {
     let ask = |pragma: &str| -> rusqlite::Result<String> {
         connection.pragma_query_value(None, pragma, |row| {
-            row.get::<_, String>(0).or_else(|_| row.get::<_, i64>(0).map(|number| number.to_string()))
+            row.get::<_, String>(0)
+                .or_else(|_| row.get::<_, i64>(0).map(|number| number.to_string()))
         })
     };
     let found = ask("journal_mode").and_then(|journal| Ok((journal, ask("synchronous")?)));

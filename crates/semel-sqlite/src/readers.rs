@@ -26,15 +26,26 @@ pub struct Readers {
 
 impl Readers {
     /// Starts one thread per connection.
-    pub fn start(connections: Vec<Connection>, namespace: Name, clock: Arc<dyn Clock>) -> std::io::Result<Self> {
+    pub fn start(
+        connections: Vec<Connection>,
+        namespace: Name,
+        clock: Arc<dyn Clock>,
+    ) -> std::io::Result<Self> {
         let (queue, tasks) = mpsc::channel::<Task>();
         let tasks = Arc::new(Mutex::new(tasks));
         let threads = connections.into_iter().map(|connection| {
             let tasks = tasks.clone();
-            std::thread::Builder::new().name("semel-reader".to_owned()).spawn(move || serve(&connection, &tasks))
+            std::thread::Builder::new()
+                .name("semel-reader".to_owned())
+                .spawn(move || serve(&connection, &tasks))
         });
         let threads = threads.collect::<std::io::Result<Vec<_>>>()?;
-        Ok(Readers { queue: Some(queue), threads, namespace, clock })
+        Ok(Readers {
+            queue: Some(queue),
+            threads,
+            namespace,
+            clock,
+        })
     }
 
     /// Looks at one snapshot.
@@ -44,7 +55,10 @@ impl Readers {
         F: FnOnce(&mut Look<'_>) -> Result<R, Fail> + Send + 'static,
     {
         let (namespace, clock) = (self.namespace.clone(), self.clock.clone());
-        self.run(doing, move |connection| snapshot(connection, &namespace, &*clock, look)).await
+        self.run(doing, move |connection| {
+            snapshot(connection, &namespace, &*clock, look)
+        })
+        .await
     }
 
     /// Runs something on a reader's connection.
@@ -57,7 +71,10 @@ impl Readers {
         let task: Task = Box::new(move |connection| {
             let _ = reply.send(work(connection).map_err(|fail| fail.into_store(doing)));
         });
-        let queue = self.queue.as_ref().ok_or_else(|| StoreError::unavailable(doing))?;
+        let queue = self
+            .queue
+            .as_ref()
+            .ok_or_else(|| StoreError::unavailable(doing))?;
         queue.send(task).map_err(|_| StoreError::unavailable(doing))?;
         answer.await.map_err(|_| StoreError::unavailable(doing))?
     }
@@ -74,14 +91,19 @@ fn snapshot<R>(
         .and_then(|ns| Look::new(connection, namespace, ns, clock.now()))
         .and_then(|mut at| look(&mut at));
     // A look changes nothing, so there is nothing to lose if this fails; the next one says so.
-    let _ = connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]));
+    let _ = connection
+        .prepare_cached("COMMIT")
+        .and_then(|mut commit| commit.execute([]));
     result
 }
 
 /// A namespace nobody has written to has no number: nothing is found in it.
 fn number(connection: &Connection, namespace: &Name) -> Result<i64, Fail> {
     let mut find = connection.prepare_cached("SELECT ns FROM namespace WHERE name = ?1")?;
-    Ok(find.query_row([namespace.as_str()], |row| row.get(0)).optional()?.unwrap_or(0))
+    Ok(find
+        .query_row([namespace.as_str()], |row| row.get(0))
+        .optional()?
+        .unwrap_or(0))
 }
 
 fn serve(connection: &Connection, tasks: &Mutex<Receiver<Task>>) {

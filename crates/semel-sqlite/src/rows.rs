@@ -56,7 +56,13 @@ impl LifeRow {
             finished_at: optional_time(row, 14)?,
             holding: read_holding(row, seq)?,
         };
-        Ok(LifeRow { seq, lane: row.get(1)?, life, worker: row.get(15)?, last_error: row.get(16)? })
+        Ok(LifeRow {
+            seq,
+            lane: row.get(1)?,
+            life,
+            worker: row.get(15)?,
+            last_error: row.get(16)?,
+        })
     }
 
     /// Writes a new row.
@@ -138,7 +144,9 @@ struct HoldColumns {
 
 impl HoldColumns {
     fn of(row: &LifeRow) -> Self {
-        let Some(holding) = &row.life.holding else { return HoldColumns::default() };
+        let Some(holding) = &row.life.holding else {
+            return HoldColumns::default();
+        };
         let hold = &holding.hold;
         let flag = |set: bool, bit: i64| if set { bit } else { 0 };
         HoldColumns {
@@ -159,13 +167,18 @@ impl HoldColumns {
 }
 
 fn read_holding(row: &Row<'_>, seq: i64) -> rusqlite::Result<Option<Holding>> {
-    let Some(packed) = row.get::<_, Option<i64>>(17)? else { return Ok(None) };
+    let Some(packed) = row.get::<_, Option<i64>>(17)? else {
+        return Ok(None);
+    };
     let has = |bit: i64| packed & bit != 0;
     let hold = Hold {
         kind: HoldKind::ALL[(packed & 3) as usize],
         ttl: row.get::<_, Option<i64>>(18)?.map(Millis::new),
         cool_down: row.get::<_, Option<i64>>(19)?.map(Millis::new),
-        release_on: ReleaseOn { failed: has(RELEASE_ON_FAILED), cancelled: has(RELEASE_ON_CANCELLED) },
+        release_on: ReleaseOn {
+            failed: has(RELEASE_ON_FAILED),
+            cancelled: has(RELEASE_ON_CANCELLED),
+        },
     };
     Ok(Some(Holding {
         hold,
@@ -196,7 +209,9 @@ pub fn millis(time: Option<Timestamp>) -> Option<i64> {
 pub fn decode<T: Copy>(row: &Row<'_>, column: usize, all: &[T]) -> rusqlite::Result<T> {
     let place: i64 = row.get(column)?;
     let found = usize::try_from(place).ok().and_then(|place| all.get(place));
-    found.copied().ok_or(rusqlite::Error::IntegralValueOutOfRange(column, place))
+    found
+        .copied()
+        .ok_or(rusqlite::Error::IntegralValueOutOfRange(column, place))
 }
 
 fn decode_optional<T: Copy>(row: &Row<'_>, column: usize, all: &[T]) -> rusqlite::Result<Option<T>> {
@@ -224,7 +239,10 @@ pub const OUTCOMES: [Outcome; 7] = [
 
 /// The number of an outcome.
 pub fn outcome_number(outcome: Outcome) -> i64 {
-    OUTCOMES.iter().position(|known| *known == outcome).map_or(0, |place| place as i64)
+    OUTCOMES
+        .iter()
+        .position(|known| *known == outcome)
+        .map_or(0, |place| place as i64)
 }
 
 /// Ways a delivery can end, by their number.
@@ -243,8 +261,14 @@ pub const RESULTS: [AttemptResult; 8] = [
 pub const STEP_STATES: [StepState; 3] = [StepState::Begun, StepState::Confirmed, StepState::Refused];
 
 /// Kinds of keys, by their number.
-pub const KEY_BYS: [KeyBy; 6] =
-    [KeyBy::Explicit, KeyBy::Input, KeyBy::Fields, KeyBy::Except, KeyBy::Hybrid, KeyBy::Generated];
+pub const KEY_BYS: [KeyBy; 6] = [
+    KeyBy::Explicit,
+    KeyBy::Input,
+    KeyBy::Fields,
+    KeyBy::Except,
+    KeyBy::Hybrid,
+    KeyBy::Generated,
+];
 
 /// The first 48 bits of a digest: what the index of keys is ordered by.
 pub fn prefix(digest: &Digest) -> i64 {
@@ -260,7 +284,11 @@ pub fn digest(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Digest>> 
 
 /// The bytes of an id in a namespace; `None` if no job of this store can have it.
 pub fn id_bytes(id: &JobId, ns: i64) -> Option<Vec<u8>> {
-    id.as_str().parse::<Token>().ok().filter(|token| JobId::from(*token) == *id).map(|token| token_bytes(&token, ns))
+    id.as_str()
+        .parse::<Token>()
+        .ok()
+        .filter(|token| JobId::from(*token) == *id)
+        .map(|token| token_bytes(&token, ns))
 }
 
 /// The bytes of a token in a namespace.
@@ -335,7 +363,12 @@ mod tests {
 
     #[test]
     fn packed_numbers_come_back() {
-        for seqs in [vec![], vec![1], vec![5, 6, 7, 1_000_000, 3], vec![i64::MAX, 0, i64::MIN, -1]] {
+        for seqs in [
+            vec![],
+            vec![1],
+            vec![5, 6, 7, 1_000_000, 3],
+            vec![i64::MAX, 0, i64::MIN, -1],
+        ] {
             assert_eq!(unpack(&pack(seqs.clone())), seqs);
         }
     }

@@ -48,7 +48,9 @@ pub fn set(tx: &mut Tx<'_>, target: &Target, change: &SettingChange) -> Result<S
     let after = before.changed(change, tx.now);
     let (kind, name) = column(target);
     if after == Setting::default() {
-        tx.statements.get(Sql::SettingDelete)?.execute(params![tx.ns, kind, name])?;
+        tx.statements
+            .get(Sql::SettingDelete)?
+            .execute(params![tx.ns, kind, name])?;
         tx.cache.settings.remove(target);
     } else {
         let pause = after.paused.as_ref();
@@ -81,19 +83,32 @@ fn column(target: &Target) -> (i64, &str) {
 pub fn remove_queue(tx: &mut Tx<'_>, queue: &Name) -> Result<i64, Fail> {
     tx.rescue()?;
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
-    let orphans = tx.statements.get(Sql::DeferredAll)?.query_map(params![tx.ns, queue.as_str()], read)?;
+    let orphans = tx
+        .statements
+        .get(Sql::DeferredAll)?
+        .query_map(params![tx.ns, queue.as_str()], read)?;
     let orphans = orphans.collect::<rusqlite::Result<Vec<_>>>()?;
-    tx.statements.get(Sql::FollowForsake)?.execute(params![tx.ns, queue.as_str()])?;
-    tx.statements.get(Sql::LaneRemove)?.execute(params![tx.ns, queue.as_str()])?;
+    tx.statements
+        .get(Sql::FollowForsake)?
+        .execute(params![tx.ns, queue.as_str()])?;
+    tx.statements
+        .get(Sql::LaneRemove)?
+        .execute(params![tx.ns, queue.as_str()])?;
     let lanes = tx.cache.remove_queue(queue);
-    let jobs = lanes.iter().filter_map(|lane| tx.cache.lanes.get(lane)).map(|lane| lane.phases.iter().sum::<i64>()).sum();
+    let jobs = lanes
+        .iter()
+        .filter_map(|lane| tx.cache.lanes.get(lane))
+        .map(|lane| lane.phases.iter().sum::<i64>())
+        .sum();
     for (holder, follower) in orphans {
         tx.statements.get(Sql::FollowDelete)?.execute([holder])?;
         tx.promote(follower)?;
     }
     let target = Target::Queue(queue.clone());
     let (kind, name) = column(&target);
-    tx.statements.get(Sql::SettingDelete)?.execute(params![tx.ns, kind, name])?;
+    tx.statements
+        .get(Sql::SettingDelete)?
+        .execute(params![tx.ns, kind, name])?;
     tx.cache.settings.remove(&target);
     tx.signals.ends = true;
     Ok(jobs)

@@ -19,13 +19,25 @@ use crate::tx::Tx;
 /// Heartbeats, one after another.
 pub fn extend(tx: &mut Tx<'_>, request: &ExtendRequest) -> Result<Vec<WriteOutcome>, Fail> {
     tx.rescue()?;
-    request.leases.iter().map(|beat| one_beat(tx, beat, request.lease)).collect()
+    request
+        .leases
+        .iter()
+        .map(|beat| one_beat(tx, beat, request.lease))
+        .collect()
 }
 
 fn one_beat(tx: &mut Tx<'_>, beat: &Beat, lease: Millis) -> Result<WriteOutcome, Fail> {
-    let Some(row) = tx.find(&beat.id)? else { return Ok(WriteOutcome::NotFound) };
-    if beat.progress.is_some_and(|progress| !(0.0..=1.0).contains(&progress)) {
-        return Ok(WriteOutcome::Invalid(Invalid::new("progress", "a number from 0 to 1")));
+    let Some(row) = tx.find(&beat.id)? else {
+        return Ok(WriteOutcome::NotFound);
+    };
+    if beat
+        .progress
+        .is_some_and(|progress| !(0.0..=1.0).contains(&progress))
+    {
+        return Ok(WriteOutcome::Invalid(Invalid::new(
+            "progress",
+            "a number from 0 to 1",
+        )));
     }
     let until = tx.now.plus(lease);
     let life = match lifecycle::extend(&row.life, beat.fence, until, tx.now) {
@@ -38,9 +50,14 @@ fn one_beat(tx: &mut Tx<'_>, beat: &Beat, lease: Millis) -> Result<WriteOutcome,
         watch(tx, &row, beat.fence, until)?;
     }
     if let Some(progress) = beat.progress {
-        tx.statements.get(Sql::ProgressPut)?.execute(params![row.seq, progress])?;
+        tx.statements
+            .get(Sql::ProgressPut)?
+            .execute(params![row.seq, progress])?;
     }
-    let lines = beat.log.iter().map(|line| limits::cut(line, limits::LOG_LINE_BYTES));
+    let lines = beat
+        .log
+        .iter()
+        .map(|line| limits::cut(line, limits::LOG_LINE_BYTES));
     documents::append_lines(tx, &log_feed(&beat.id), lines)?;
     Ok(WriteOutcome::Ok(State::Running))
 }
@@ -49,7 +66,11 @@ fn one_beat(tx: &mut Tx<'_>, beat: &Beat, lease: Millis) -> Result<WriteOutcome,
 fn watch(tx: &mut Tx<'_>, row: &LifeRow, fence: i64, until: Timestamp) -> Result<(), Fail> {
     tx.note_lease(until);
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?));
-    let batch = tx.statements.get(Sql::LeaseFind)?.query_row([fence], read).optional()?;
+    let batch = tx
+        .statements
+        .get(Sql::LeaseFind)?
+        .query_row([fence], read)
+        .optional()?;
     let (soonest, seqs) = batch.unwrap_or((i64::MAX, Vec::new()));
     let mut seqs = rows::unpack(&seqs);
     if !seqs.contains(&row.seq) {
@@ -75,11 +96,19 @@ pub fn settle(tx: &mut Tx<'_>, batch: &[Settlement]) -> Result<Vec<WriteOutcome>
 }
 
 fn one_end(tx: &mut Tx<'_>, settlement: &Settlement) -> Result<WriteOutcome, Fail> {
-    let Some(row) = tx.find(&settlement.id)? else { return Ok(WriteOutcome::NotFound) };
+    let Some(row) = tx.find(&settlement.id)? else {
+        return Ok(WriteOutcome::NotFound);
+    };
     if let Err(invalid) = check(&settlement.result) {
         return Ok(WriteOutcome::Invalid(invalid));
     }
-    let settled = lifecycle::settle(&row.life, &settlement.id, settlement.fence, &settlement.result, tx.now);
+    let settled = lifecycle::settle(
+        &row.life,
+        &settlement.id,
+        settlement.fence,
+        &settlement.result,
+        tx.now,
+    );
     let (life, end) = match settled {
         Err(refusal) => return Ok(refused(tx, &row, refusal)),
         Ok(Settled::Before(state)) => return Ok(WriteOutcome::Ok(state)),
@@ -91,7 +120,9 @@ fn one_end(tx: &mut Tx<'_>, settlement: &Settlement) -> Result<WriteOutcome, Fai
         // The delivery that completes a job is told by the job itself.
         Settle::Complete { output } => {
             if let Some(output) = output {
-                tx.statements.get(Sql::OutputPut)?.execute(params![row.seq, output.as_str()])?;
+                tx.statements
+                    .get(Sql::OutputPut)?
+                    .execute(params![row.seq, output.as_str()])?;
             }
         }
         _ => after = tx.record(&after, &end)?,
@@ -109,7 +140,10 @@ fn one_end(tx: &mut Tx<'_>, settlement: &Settlement) -> Result<WriteOutcome, Fai
 fn check(result: &Settle) -> Result<(), Invalid> {
     let delay = match result {
         Settle::Complete { output: Some(output) } if output.as_str().len() > limits::OUTPUT_BYTES => {
-            return Err(Invalid::new("output", format!("at most {} bytes", limits::OUTPUT_BYTES)));
+            return Err(Invalid::new(
+                "output",
+                format!("at most {} bytes", limits::OUTPUT_BYTES),
+            ));
         }
         Settle::Retry { delay, .. } => delay.unwrap_or(Millis::ZERO),
         Settle::Snooze { delay } => *delay,

@@ -168,7 +168,10 @@ pub struct Statements<'c> {
 impl<'c> Statements<'c> {
     /// None prepared yet.
     pub fn new(connection: &'c Connection) -> Self {
-        Statements { connection, prepared: (0..TEXTS.len()).map(|_| None).collect() }
+        Statements {
+            connection,
+            prepared: (0..TEXTS.len()).map(|_| None).collect(),
+        }
     }
 
     /// The connection they belong to.
@@ -196,10 +199,17 @@ mod tests {
     #[test]
     fn every_statement_prepares_and_says_what_it_is_for() {
         let connection = Connection::open_in_memory().expect("a database");
-        connection.execute_batch(include_str!("schema/001.sql")).expect("the schema");
+        connection
+            .execute_batch(include_str!("schema/001.sql"))
+            .expect("the schema");
         for (text, name) in TEXTS.iter().zip(NAMES) {
-            connection.prepare(text).unwrap_or_else(|error| panic!("{name}: {error}"));
-            assert!(text.starts_with("-- "), "{name} has no first line that says what it is for");
+            connection
+                .prepare(text)
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(
+                text.starts_with("-- "),
+                "{name} has no first line that says what it is for"
+            );
         }
     }
 }

@@ -53,7 +53,10 @@ fn lanes(statements: &mut Statements<'_>, ns: i64) -> Result<Vec<LaneRow>, Fail>
 }
 
 fn counts_text(counts: &Counts) -> String {
-    let numbers: Vec<String> = Counter::ALL.iter().map(|counter| counts.get(*counter).to_string()).collect();
+    let numbers: Vec<String> = Counter::ALL
+        .iter()
+        .map(|counter| counts.get(*counter).to_string())
+        .collect();
     format!("[{}]", numbers.join(","))
 }
 
@@ -74,31 +77,45 @@ impl Look<'_> {
         let baselines = self.baselines()?;
         let settings = settings::read(&mut self.statements, self.ns)?;
         let paused = |queue: &Name, task: &Name| {
-            let targets = [Target::All, Target::Queue(queue.clone()), Target::Task(task.clone())];
-            targets.iter().any(|target| settings.get(target).is_some_and(|setting| setting.is_paused(self.now)))
+            let targets = [
+                Target::All,
+                Target::Queue(queue.clone()),
+                Target::Task(task.clone()),
+            ];
+            targets.iter().any(|target| {
+                settings
+                    .get(target)
+                    .is_some_and(|setting| setting.is_paused(self.now))
+            })
         };
         let (mut raw, mut totals, mut jobs) = (Counts::default(), Counts::default(), BTreeMap::new());
         let mut by_name: BTreeMap<(Name, Name), LaneStats> = BTreeMap::new();
         let mut live = Vec::new();
         for row in rows {
-            let counts = row.counts.since(&baselines.get(&row.lane).copied().unwrap_or_default());
+            let counts = row
+                .counts
+                .since(&baselines.get(&row.lane).copied().unwrap_or_default());
             raw.merge(&row.counts);
             totals.merge(&counts);
-            let lane = by_name.entry((row.queue.clone(), row.task.clone())).or_insert_with(|| LaneStats {
-                paused: paused(&row.queue, &row.task),
-                queue: row.queue.clone(),
-                task: row.task.clone(),
-                counts: Counts::default(),
-                jobs: BTreeMap::new(),
-                oldest_waiting: None,
-            });
+            let lane = by_name
+                .entry((row.queue.clone(), row.task.clone()))
+                .or_insert_with(|| LaneStats {
+                    paused: paused(&row.queue, &row.task),
+                    queue: row.queue.clone(),
+                    task: row.task.clone(),
+                    counts: Counts::default(),
+                    jobs: BTreeMap::new(),
+                    oldest_waiting: None,
+                });
             lane.counts.merge(&counts);
             if !row.removed {
                 live.push(row);
             }
         }
         for row in live {
-            let lane = by_name.get_mut(&(row.queue.clone(), row.task.clone())).expect("entered above");
+            let lane = by_name
+                .get_mut(&(row.queue.clone(), row.task.clone()))
+                .expect("entered above");
             lane.jobs = self.by_state(&row)?;
             lane.oldest_waiting = self.oldest_waiting(row.lane)?;
             for (state, n) in &lane.jobs {
@@ -106,7 +123,11 @@ impl Look<'_> {
                 *sum = sum.saturating_add(*n);
             }
         }
-        let since = self.statements.get(Sql::ResetFind)?.query_row([self.ns], |row| row.get(0)).optional()?;
+        let since = self
+            .statements
+            .get(Sql::ResetFind)?
+            .query_row([self.ns], |row| row.get(0))
+            .optional()?;
         let held = params![self.now.as_millis(), self.ns];
         Ok(Stats {
             as_of: self.now,
@@ -114,7 +135,10 @@ impl Look<'_> {
             totals,
             raw,
             jobs,
-            active_keys: self.statements.get(Sql::HeldCount)?.query_row(held, |row| row.get(0))?,
+            active_keys: self
+                .statements
+                .get(Sql::HeldCount)?
+                .query_row(held, |row| row.get(0))?,
             storage_bytes,
             steps_in_doubt: self.steps(&StepFilter::InDoubt)?.len() as i64,
             guard: self.guard_stats()?,
@@ -128,7 +152,9 @@ impl Look<'_> {
             0
         } else {
             let later = params![row.lane, self.now.as_millis()];
-            self.statements.get(Sql::ReadyLater)?.query_row(later, |row| row.get(0))?
+            self.statements
+                .get(Sql::ReadyLater)?
+                .query_row(later, |row| row.get(0))?
         };
         let at = |phase: Phase| row.phases[phase as usize];
         let numbers = [
@@ -148,7 +174,10 @@ impl Look<'_> {
         let mut oldest: Option<i64> = None;
         for nprio in self.priorities(lane)? {
             let due = params![lane, nprio, self.now.as_millis()];
-            let first: Option<i64> = self.statements.get(Sql::ReadyOldest)?.query_row(due, |row| row.get(0))?;
+            let first: Option<i64> = self
+                .statements
+                .get(Sql::ReadyOldest)?
+                .query_row(due, |row| row.get(0))?;
             oldest = [oldest, first].into_iter().flatten().min();
         }
         Ok(oldest.map(rows::time))
@@ -156,22 +185,42 @@ impl Look<'_> {
 
     fn baselines(&mut self) -> Result<BTreeMap<i64, Counts>, Fail> {
         let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, counts_from(&row.get::<_, String>(1)?)));
-        let found = self.statements.get(Sql::BaselineList)?.query_map([self.ns], read)?;
+        let found = self
+            .statements
+            .get(Sql::BaselineList)?
+            .query_map([self.ns], read)?;
         Ok(found.collect::<rusqlite::Result<_>>()?)
     }
 
     fn guard_stats(&mut self) -> Result<GuardStats, Fail> {
-        let read = |row: &Row<'_>| Ok(GuardStats { fresh: row.get(0)?, in_progress: row.get(1)?, done: row.get(2)? });
-        Ok(self.statements.get(Sql::GuardCounts)?.query_row([self.ns], read).optional()?.unwrap_or_default())
+        let read = |row: &Row<'_>| {
+            Ok(GuardStats {
+                fresh: row.get(0)?,
+                in_progress: row.get(1)?,
+                done: row.get(2)?,
+            })
+        };
+        Ok(self
+            .statements
+            .get(Sql::GuardCounts)?
+            .query_row([self.ns], read)
+            .optional()?
+            .unwrap_or_default())
     }
 
     /// Snapshots of the counters over a window, oldest first.
     pub fn history(&mut self, window: Millis) -> Result<Vec<Snapshot>, Fail> {
         let since = self.now.as_millis().saturating_sub(window.as_millis());
         let read = |row: &Row<'_>| {
-            Ok(Snapshot { at: rows::time(row.get(0)?), counts: counts_from(&row.get::<_, String>(1)?) })
+            Ok(Snapshot {
+                at: rows::time(row.get(0)?),
+                counts: counts_from(&row.get::<_, String>(1)?),
+            })
         };
-        let found = self.statements.get(Sql::SnapshotList)?.query_map(params![self.ns, since], read)?;
+        let found = self
+            .statements
+            .get(Sql::SnapshotList)?
+            .query_map(params![self.ns, since], read)?;
         Ok(found.collect::<rusqlite::Result<_>>()?)
     }
 }
@@ -180,7 +229,9 @@ impl Look<'_> {
 pub fn reset(tx: &mut Tx<'_>) -> Result<Timestamp, Fail> {
     let now = tx.now.as_millis();
     for row in lanes(&mut tx.statements, tx.ns)? {
-        tx.statements.get(Sql::BaselinePut)?.execute(params![row.lane, now, counts_text(&row.counts)])?;
+        tx.statements
+            .get(Sql::BaselinePut)?
+            .execute(params![row.lane, now, counts_text(&row.counts)])?;
     }
     tx.statements.get(Sql::ResetPut)?.execute(params![tx.ns, now])?;
     Ok(tx.now)
@@ -191,14 +242,20 @@ pub fn snapshot(tx: &mut Tx<'_>) -> Result<bool, Fail> {
     const MINUTE: i64 = 60_000;
     let now = tx.now.as_millis();
     let at = now - now.rem_euclid(MINUTE);
-    if tx.statements.get(Sql::SnapshotFind)?.query_row(params![tx.ns, at], |row| row.get(0))? {
+    if tx
+        .statements
+        .get(Sql::SnapshotFind)?
+        .query_row(params![tx.ns, at], |row| row.get(0))?
+    {
         return Ok(false);
     }
     let mut counts = tx.counted();
     for row in lanes(&mut tx.statements, tx.ns)? {
         counts.merge(&row.counts);
     }
-    tx.statements.get(Sql::SnapshotInsert)?.execute(params![tx.ns, at, counts_text(&counts)])?;
+    tx.statements
+        .get(Sql::SnapshotInsert)?
+        .execute(params![tx.ns, at, counts_text(&counts)])?;
     let ago = |length: Millis| now - length.as_millis();
     let thin = params![tx.ns, ago(Millis::from_days(1)), ago(Millis::from_days(30))];
     tx.statements.get(Sql::SnapshotThin)?.execute(thin)?;

@@ -77,7 +77,10 @@ impl Found {
 
 /// The owner of a key with the highest generation, if it holds the key.
 fn find_holder(tx: &mut Tx<'_>, key: &Key) -> Result<Option<Found>, Fail> {
-    let mut owners = tx.statements.get(Sql::OwnerFind)?.query([rows::prefix(&key.digest)])?;
+    let mut owners = tx
+        .statements
+        .get(Sql::OwnerFind)?
+        .query([rows::prefix(&key.digest)])?;
     let mut newest = None;
     while let Some(row) = owners.next()? {
         if row.get_ref(LIFE_COLUMNS + 4)?.as_blob_or_null()? == Some(&key.digest.as_bytes()[..]) {
@@ -92,7 +95,11 @@ fn find_holder(tx: &mut Tx<'_>, key: &Key) -> Result<Option<Found>, Fail> {
 
 /// A job by its number; none if its queue was removed.
 fn found(tx: &mut Tx<'_>, seq: i64) -> Result<Option<Found>, Fail> {
-    let found = tx.statements.get(Sql::HolderFind)?.query_row([seq], read_found).optional()?;
+    let found = tx
+        .statements
+        .get(Sql::HolderFind)?
+        .query_row([seq], read_found)
+        .optional()?;
     Ok(found.and_then(|found| live(tx, found)))
 }
 
@@ -118,8 +125,21 @@ fn read_found(row: &rusqlite::Row<'_>) -> rusqlite::Result<Untasked> {
 
 fn live(tx: &Tx<'_>, found: Untasked) -> Option<Found> {
     let task = tx.live_lane(found.row.lane)?.task.clone();
-    let Untasked { row, id, enqueued_at, input, stub } = found;
-    Some(Found { row, id, task, enqueued_at, input, stub })
+    let Untasked {
+        row,
+        id,
+        enqueued_at,
+        input,
+        stub,
+    } = found;
+    Some(Found {
+        row,
+        id,
+        task,
+        enqueued_at,
+        input,
+        stub,
+    })
 }
 
 fn admit(tx: &mut Tx<'_>, prepared: &Prepared) -> Result<Submitted, Fail> {
@@ -132,7 +152,14 @@ fn admit(tx: &mut Tx<'_>, prepared: &Prepared) -> Result<Submitted, Fail> {
     let view = holder.as_ref().map(|(key, found)| found.holder(key));
     let decision = admission::admit(prepared, view.as_ref(), observe, tx.now, tx.peek_seq());
     match (decision, holder) {
-        (Decision::Accept { life, would, takes_over }, holder) => {
+        (
+            Decision::Accept {
+                life,
+                would,
+                takes_over,
+            },
+            holder,
+        ) => {
             let from = holder.filter(|_| takes_over).map(|(_, found)| found.row);
             accept(tx, prepared, *life, would, from)
         }
@@ -166,7 +193,12 @@ fn accept(
     let collides_with = collides_with.map(|other| tx.id_of(other)).transpose()?;
     let lane = tx.lane(&submission.queue, &submission.task)?;
     let state = life.state(tx.now);
-    let born = Birth { key, would: would.as_ref(), collides_with: collides_with.as_ref(), ..Birth::default() };
+    let born = Birth {
+        key,
+        would: would.as_ref(),
+        collides_with: collides_with.as_ref(),
+        ..Birth::default()
+    };
     insert(tx, seq, lane, &token, prepared, life, &born)?;
     tx.count(lane, Counter::Accepted);
     if would.is_some() {
@@ -216,7 +248,11 @@ fn insert(
         holding.taken_at = AT_ADMISSION;
     }
     let headers = headers_text(&content.headers)?;
-    let would = birth.would.map(serde_json::to_string).transpose().map_err(unwritable)?;
+    let would = birth
+        .would
+        .map(serde_json::to_string)
+        .transpose()
+        .map_err(unwritable)?;
     let collides_with = birth.collides_with.and_then(|id| rows::id_bytes(id, tx.ns));
     tx.statements.get(Sql::JobInsert)?.execute(params![
         seq,
@@ -242,7 +278,13 @@ fn insert(
     if let (Some(key), Some(holding)) = (birth.key, &life.holding) {
         tx.own(&key.digest, key.group.as_ref(), holding.generation, seq)?;
     }
-    tx.begin(&LifeRow { seq, lane, life, worker: None, last_error: None })
+    tx.begin(&LifeRow {
+        seq,
+        lane,
+        life,
+        worker: None,
+        last_error: None,
+    })
 }
 
 /// Equal keys made from the whole input mean equal inputs: nothing to store.
@@ -264,14 +306,21 @@ fn unwritable(error: serde_json::Error) -> Fail {
 
 /// Remembers what comes of a submission; if it is known, its first answer.
 pub fn remember(tx: &mut Tx<'_>, token: &[u8], came_of_it: i64) -> Result<Option<Submitted>, Fail> {
-    if tx.statements.get(Sql::TokenInsert)?.execute(params![token, came_of_it])? == 1 {
+    if tx
+        .statements
+        .get(Sql::TokenInsert)?
+        .execute(params![token, came_of_it])?
+        == 1
+    {
         return Ok(None);
     }
     if let Some(answer) = known(tx, token)? {
         return Ok(Some(answer));
     }
     // The job it once named was removed with its queue: this is a new submission.
-    tx.statements.get(Sql::TokenMove)?.execute(params![token, came_of_it])?;
+    tx.statements
+        .get(Sql::TokenMove)?
+        .execute(params![token, came_of_it])?;
     Ok(None)
 }
 
@@ -282,7 +331,11 @@ fn answered_before(tx: &mut Tx<'_>, prepared: &Prepared) -> Result<Option<Submit
 
 /// The first answer to a submission that was sent before (contract 3.5).
 fn known(tx: &mut Tx<'_>, token: &[u8]) -> Result<Option<Submitted>, Fail> {
-    let found = tx.statements.get(Sql::TokenFind)?.query_row([token], |row| row.get::<_, i64>(0)).optional()?;
+    let found = tx
+        .statements
+        .get(Sql::TokenFind)?
+        .query_row([token], |row| row.get::<_, i64>(0))
+        .optional()?;
     match found {
         None => Ok(None),
         Some(seq) if seq > 0 => born_before(tx, seq),
@@ -296,8 +349,17 @@ fn born_before(tx: &mut Tx<'_>, seq: i64) -> Result<Option<Submitted>, Fail> {
     let whole = inspect::whole_job(&mut tx.statements, seq)?;
     let whole = whole.ok_or_else(|| Fail::Store(StoreError::corrupt("a life without its job")))?;
     Ok(Some(Submitted::Job(Box::new(Admitted {
-        outcome: if whole.born_deferred { Outcome::Deferred } else { Outcome::Accepted },
-        job: HolderView { id: whole.id, task, state: row.life.state(tx.now), enqueued_at: whole.enqueued_at },
+        outcome: if whole.born_deferred {
+            Outcome::Deferred
+        } else {
+            Outcome::Accepted
+        },
+        job: HolderView {
+            id: whole.id,
+            task,
+            state: row.life.state(tx.now),
+            enqueued_at: whole.enqueued_at,
+        },
         key: whole.digest,
         would: whole.would,
         collides_with: whole.collides_with,
@@ -307,12 +369,27 @@ fn born_before(tx: &mut Tx<'_>, seq: i64) -> Result<Option<Submitted>, Fail> {
 fn absorbed_before(tx: &mut Tx<'_>, entry: i64) -> Result<Option<Submitted>, Fail> {
     let read = |row: &rusqlite::Row<'_>| {
         let outcome = rows::decode(row, 0, &rows::OUTCOMES)?;
-        Ok((outcome, rows::digest(row, 1)?, rows::id(row, 2)?, row.get::<_, Option<String>>(3)?))
+        Ok((
+            outcome,
+            rows::digest(row, 1)?,
+            rows::id(row, 2)?,
+            row.get::<_, Option<String>>(3)?,
+        ))
     };
-    let first = tx.statements.get(Sql::LedgerAnswer)?.query_row([entry], read).optional()?;
-    let Some((outcome, digest, holder, differs)) = first else { return Ok(None) };
-    let Some(row) = tx.find(&holder)? else { return Ok(None) };
-    let Some(found) = found(tx, row.seq)? else { return Ok(None) };
+    let first = tx
+        .statements
+        .get(Sql::LedgerAnswer)?
+        .query_row([entry], read)
+        .optional()?;
+    let Some((outcome, digest, holder, differs)) = first else {
+        return Ok(None);
+    };
+    let Some(row) = tx.find(&holder)? else {
+        return Ok(None);
+    };
+    let Some(found) = found(tx, row.seq)? else {
+        return Ok(None);
+    };
     let differs = inspect::pointers(differs.as_deref())?;
     Ok(Some(answer(outcome, view(tx, &found), digest, differs)))
 }
@@ -321,9 +398,13 @@ fn answer(outcome: Outcome, job: HolderView, key: Option<Digest>, differs: Vec<S
     match outcome {
         Outcome::Rejected => Submitted::Rejected { holder: job },
         Outcome::Conflict => Submitted::Conflict { holder: job, differs },
-        outcome => {
-            Submitted::Job(Box::new(Admitted { outcome, job, key, would: None, collides_with: None }))
-        }
+        outcome => Submitted::Job(Box::new(Admitted {
+            outcome,
+            job,
+            key,
+            would: None,
+            collides_with: None,
+        })),
     }
 }
 
@@ -337,21 +418,39 @@ fn absorb(
     match decision {
         Decision::Absorb { outcome } => {
             let differs = differences(tx, prepared, key, found)?;
-            let entry = Entry { outcome, key, named: &found.id, differs: &differs };
+            let entry = Entry {
+                outcome,
+                key,
+                named: &found.id,
+                differs: &differs,
+            };
             if let Some(answer) = enter(tx, prepared, &entry, None)? {
                 return Ok(answer);
             }
-            Ok(answer(outcome, view(tx, found), Some(key.digest), differs.unwrap_or_default()))
+            Ok(answer(
+                outcome,
+                view(tx, found),
+                Some(key.digest),
+                differs.unwrap_or_default(),
+            ))
         }
         Decision::Replace { outcome, life } => {
             let differs = differences(tx, prepared, key, found)?;
-            let entry = Entry { outcome, key, named: &found.id, differs: &differs };
+            let entry = Entry {
+                outcome,
+                key,
+                named: &found.id,
+                differs: &differs,
+            };
             if let Some(answer) = enter(tx, prepared, &entry, None)? {
                 return Ok(answer);
             }
             replace(tx, prepared, key, found.row.seq)?;
             let state = tx.put(&found.row, *life)?.life.state(tx.now);
-            let job = HolderView { state, ..view(tx, found) };
+            let job = HolderView {
+                state,
+                ..view(tx, found)
+            };
             Ok(answer(outcome, job, Some(key.digest), Vec::new()))
         }
         Decision::Defer { life } => defer(tx, prepared, key, found, *life),
@@ -381,38 +480,77 @@ fn replace(tx: &mut Tx<'_>, prepared: &Prepared, key: &Key, seq: i64) -> Result<
     Ok(())
 }
 
-fn defer(tx: &mut Tx<'_>, prepared: &Prepared, key: &Key, found: &Found, life: Life) -> Result<Submitted, Fail> {
-    let follower = tx.statements.get(Sql::FollowerFind)?.query_row([found.row.seq], |row| row.get::<_, i64>(0));
+fn defer(
+    tx: &mut Tx<'_>,
+    prepared: &Prepared,
+    key: &Key,
+    found: &Found,
+    life: Life,
+) -> Result<Submitted, Fail> {
+    let follower = tx
+        .statements
+        .get(Sql::FollowerFind)?
+        .query_row([found.row.seq], |row| row.get::<_, i64>(0));
     let Some(follower) = follower.optional()? else {
         return follow(tx, prepared, key, found, life);
     };
     let follower = self::found(tx, follower)?;
-    let follower =
-        follower.ok_or_else(|| Fail::Store(StoreError::corrupt("a follower without a life")))?;
+    let follower = follower.ok_or_else(|| Fail::Store(StoreError::corrupt("a follower without a life")))?;
     let differs = differences(tx, prepared, key, &follower)?;
-    let entry = Entry { outcome: Outcome::Deferred, key, named: &follower.id, differs: &differs };
+    let entry = Entry {
+        outcome: Outcome::Deferred,
+        key,
+        named: &follower.id,
+        differs: &differs,
+    };
     if let Some(answer) = enter(tx, prepared, &entry, None)? {
         return Ok(answer);
     }
     replace(tx, prepared, key, follower.row.seq)?;
-    let next = admission::replaced(prepared, &follower.row.life, prepared.submission.run_at.resolve(tx.now));
+    let next = admission::replaced(
+        prepared,
+        &follower.row.life,
+        prepared.submission.run_at.resolve(tx.now),
+    );
     tx.put(&follower.row, next)?;
-    Ok(answer(Outcome::Deferred, view(tx, &follower), Some(key.digest), Vec::new()))
+    Ok(answer(
+        Outcome::Deferred,
+        view(tx, &follower),
+        Some(key.digest),
+        Vec::new(),
+    ))
 }
 
-fn follow(tx: &mut Tx<'_>, prepared: &Prepared, key: &Key, found: &Found, life: Life) -> Result<Submitted, Fail> {
+fn follow(
+    tx: &mut Tx<'_>,
+    prepared: &Prepared,
+    key: &Key,
+    found: &Found,
+    life: Life,
+) -> Result<Submitted, Fail> {
     let seq = tx.peek_seq();
     let differs = differences(tx, prepared, key, found)?;
-    let entry = Entry { outcome: Outcome::Deferred, key, named: &found.id, differs: &differs };
+    let entry = Entry {
+        outcome: Outcome::Deferred,
+        key,
+        named: &found.id,
+        differs: &differs,
+    };
     if let Some(answer) = enter(tx, prepared, &entry, Some(seq))? {
         return Ok(answer);
     }
     tx.next_seq();
     let lane = tx.lane(&prepared.submission.queue, &prepared.submission.task)?;
     let token = rows::token_bytes(&prepared.submission.token, tx.ns);
-    let birth = Birth { key: Some(key), deferred: true, ..Birth::default() };
+    let birth = Birth {
+        key: Some(key),
+        deferred: true,
+        ..Birth::default()
+    };
     insert(tx, seq, lane, &token, prepared, life, &birth)?;
-    tx.statements.get(Sql::FollowInsert)?.execute(params![found.row.seq, seq])?;
+    tx.statements
+        .get(Sql::FollowInsert)?
+        .execute(params![found.row.seq, seq])?;
     tx.cache.followers = true;
     let job = HolderView {
         id: JobId::from(prepared.submission.token),
@@ -436,7 +574,10 @@ fn differences(
     if found.stub {
         return Ok(Some(vec![String::new()]));
     }
-    let theirs: String = tx.statements.get(Sql::JobInput)?.query_row([found.row.seq], |row| row.get(0))?;
+    let theirs: String = tx
+        .statements
+        .get(Sql::JobInput)?
+        .query_row([found.row.seq], |row| row.get(0))?;
     let theirs = canonical::parse(&theirs, Limits::default()).map_err(Invalid::from)?;
     let ours = canonical::parse(prepared.submission.content.input.as_str(), Limits::default())
         .map_err(Invalid::from)?;
@@ -451,7 +592,12 @@ struct Entry<'a> {
 }
 
 /// Writes an absorbed submission into the ledger and counts it; if it is known, its first answer instead.
-fn enter(tx: &mut Tx<'_>, prepared: &Prepared, entry: &Entry<'_>, born: Option<i64>) -> Result<Option<Submitted>, Fail> {
+fn enter(
+    tx: &mut Tx<'_>,
+    prepared: &Prepared,
+    entry: &Entry<'_>,
+    born: Option<i64>,
+) -> Result<Option<Submitted>, Fail> {
     let submission = &prepared.submission;
     let token = rows::token_bytes(&submission.token, tx.ns);
     let n = tx.peek_entry();
@@ -461,7 +607,12 @@ fn enter(tx: &mut Tx<'_>, prepared: &Prepared, entry: &Entry<'_>, born: Option<i
     tx.next_entry();
     let input = &submission.content.input;
     let kept = entry.differs.is_some() && input.as_str().len() <= limits::LEDGER_INPUT_BYTES;
-    let differs = entry.differs.as_ref().map(serde_json::to_string).transpose().map_err(unwritable)?;
+    let differs = entry
+        .differs
+        .as_ref()
+        .map(serde_json::to_string)
+        .transpose()
+        .map_err(unwritable)?;
     tx.statements.get(Sql::LedgerInsert)?.execute(params![
         n,
         tx.ns,
@@ -491,7 +642,12 @@ pub fn explain(tx: &mut Tx<'_>, item: &Item) -> Result<Explanation, Fail> {
         Ok(prepared) => prepared.clone(),
         Err(invalid) => {
             let submitted = Submitted::Invalid(invalid.clone());
-            return Ok(Explanation { submitted, key: None, holder: None, admissible_at: None });
+            return Ok(Explanation {
+                submitted,
+                key: None,
+                holder: None,
+                admissible_at: None,
+            });
         }
     };
     let (queue, task) = (&prepared.submission.queue, &prepared.submission.task);
@@ -512,7 +668,9 @@ pub fn explain(tx: &mut Tx<'_>, item: &Item) -> Result<Explanation, Fail> {
         let life = &found.row.life;
         admissible_at = life.holding.as_ref().and_then(|holding| holding.free_at(life));
         let whole = inspect::whole_job(&mut tx.statements, found.row.seq)?;
-        holder = whole.and_then(|whole| whole.key_view(life, tx.now)).map(|key| (view(tx, &found), key));
+        holder = whole
+            .and_then(|whole| whole.key_view(life, tx.now))
+            .map(|key| (view(tx, &found), key));
     }
     let submitted = one(tx, &Ok(prepared.clone()))?;
     if !judged {
@@ -520,5 +678,10 @@ pub fn explain(tx: &mut Tx<'_>, item: &Item) -> Result<Explanation, Fail> {
     } else if submitted.outcome() == Some(Outcome::Accepted) {
         admissible_at = Some(tx.now);
     }
-    Ok(Explanation { submitted, key: prepared.key, holder, admissible_at })
+    Ok(Explanation {
+        submitted,
+        key: prepared.key,
+        holder,
+        admissible_at,
+    })
 }

@@ -122,8 +122,9 @@ impl<'c> Tx<'c> {
             deltas: HashMap::new(),
             ended: [Vec::new(), Vec::new()],
         };
-        let version: i64 =
-            connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        let version: i64 = connection
+            .prepare_cached("PRAGMA data_version")?
+            .query_row([], |row| row.get(0))?;
         if tx.cache.version != Some(version) {
             crate::open::check_schema(connection)?;
             tx.load()?;
@@ -139,25 +140,48 @@ impl<'c> Tx<'c> {
             for (at, phase) in phases.iter_mut().enumerate() {
                 *phase = row.get(4 + at)?;
             }
-            Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?, row.get(3)?, phases))
+            Ok((
+                row.get::<_, i64>(0)?,
+                row.get::<_, String>(1)?,
+                row.get::<_, String>(2)?,
+                row.get(3)?,
+                phases,
+            ))
         })?;
         self.cache.lanes.clear();
         self.cache.by_name.clear();
         for row in rows {
             let (number, queue, task, removed, phases) = row?;
-            let lane = Lane { queue: Name::new(queue)?, task: Name::new(task)?, removed, phases };
+            let lane = Lane {
+                queue: Name::new(queue)?,
+                task: Name::new(task)?,
+                removed,
+                phases,
+            };
             self.cache.remember(number, lane);
         }
         self.cache.settings = settings::read(&mut self.statements, self.ns)?;
-        self.cache.next_seq = self.highest(Sql::JobLast)?.max(self.floor("seq")?).saturating_add(1);
-        self.cache.next_entry = self.highest(Sql::LedgerLast)?.max(self.floor("ledger")?).saturating_add(1);
+        self.cache.next_seq = self
+            .highest(Sql::JobLast)?
+            .max(self.floor("seq")?)
+            .saturating_add(1);
+        self.cache.next_entry = self
+            .highest(Sql::LedgerLast)?
+            .max(self.floor("ledger")?)
+            .saturating_add(1);
         for kind in 0..2 {
-            let last: Option<i64> = self.statements.get(Sql::EndedLast)?.query_row([self.ns, kind], |row| row.get(0))?;
+            let last: Option<i64> = self
+                .statements
+                .get(Sql::EndedLast)?
+                .query_row([self.ns, kind], |row| row.get(0))?;
             self.cache.next_ended[kind as usize] = last.unwrap_or(0).saturating_add(1);
         }
         self.cache.last_fence = self.highest(Sql::FenceHighest)?;
         self.refresh_soonest()?;
-        self.cache.followers = self.statements.get(Sql::FollowAny)?.query_row([], |row| row.get(0))?;
+        self.cache.followers = self
+            .statements
+            .get(Sql::FollowAny)?
+            .query_row([], |row| row.get(0))?;
         self.cache.workers.clear();
         Ok(())
     }
@@ -176,13 +200,19 @@ impl<'c> Tx<'c> {
 
     /// A number that never goes back.
     pub fn floor(&mut self, name: &str) -> Result<i64, Fail> {
-        let found = self.statements.get(Sql::FloorFind)?.query_row([name], |row| row.get(0)).optional()?;
+        let found = self
+            .statements
+            .get(Sql::FloorFind)?
+            .query_row([name], |row| row.get(0))
+            .optional()?;
         Ok(found.unwrap_or(0))
     }
 
     /// Raises a number that never goes back.
     pub fn raise_floor(&mut self, name: &str, value: i64) -> Result<(), Fail> {
-        self.statements.get(Sql::FloorRaise)?.execute(params![name, value])?;
+        self.statements
+            .get(Sql::FloorRaise)?
+            .execute(params![name, value])?;
         Ok(())
     }
 
@@ -227,7 +257,12 @@ impl<'c> Tx<'c> {
         self.bounded(queue, task)?;
         let insert = self.statements.get(Sql::LaneInsert)?;
         let number = insert.insert(params![self.ns, queue.as_str(), task.as_str()])?;
-        let lane = Lane { queue: queue.clone(), task: task.clone(), removed: false, phases: [0; 7] };
+        let lane = Lane {
+            queue: queue.clone(),
+            task: task.clone(),
+            removed: false,
+            phases: [0; 7],
+        };
         self.cache.remember(number, lane);
         Ok(number)
     }
@@ -242,7 +277,10 @@ impl<'c> Tx<'c> {
             return Ok(());
         }
         if !self.cache.by_name.contains_key(queue) && self.cache.by_name.len() >= limits::QUEUES {
-            return Err(Invalid::new("queue", format!("at most {} queues", limits::QUEUES)));
+            return Err(Invalid::new(
+                "queue",
+                format!("at most {} queues", limits::QUEUES),
+            ));
         }
         let known = || self.cache.by_name.values().any(|tasks| tasks.contains_key(task));
         let tasks = || {
@@ -263,7 +301,8 @@ impl<'c> Tx<'c> {
     /// Queue and task of a lane.
     pub fn names(&self, number: i64) -> Result<(Name, Name), Fail> {
         let lane = self.cache.lanes.get(&number);
-        let lane = lane.ok_or_else(|| Fail::Store(StoreError::corrupt(format!("lane {number} is missing"))))?;
+        let lane =
+            lane.ok_or_else(|| Fail::Store(StoreError::corrupt(format!("lane {number} is missing"))))?;
         Ok((lane.queue.clone(), lane.task.clone()))
     }
 
@@ -282,13 +321,27 @@ impl<'c> Tx<'c> {
         if self.cache.settings.is_empty() {
             return None;
         }
-        let targets = [Target::All, Target::Queue(queue.clone()), Target::Task(task.clone())];
-        targets.into_iter().find(|target| self.cache.settings.get(target).is_some_and(|setting| setting.closed))
+        let targets = [
+            Target::All,
+            Target::Queue(queue.clone()),
+            Target::Task(task.clone()),
+        ];
+        targets.into_iter().find(|target| {
+            self.cache
+                .settings
+                .get(target)
+                .is_some_and(|setting| setting.closed)
+        })
     }
 
     /// Whether a queue was declared unique.
     pub fn is_unique(&self, queue: &Name) -> bool {
-        let is = |target: &Target| self.cache.settings.get(target).is_some_and(|setting| setting.unique);
+        let is = |target: &Target| {
+            self.cache
+                .settings
+                .get(target)
+                .is_some_and(|setting| setting.unique)
+        };
         !self.cache.settings.is_empty() && (is(&Target::All) || is(&Target::Queue(queue.clone())))
     }
 
@@ -296,8 +349,14 @@ impl<'c> Tx<'c> {
         if self.cache.settings.is_empty() {
             return false;
         }
-        let targets = [Target::All, Target::Queue(queue.clone()), Target::Task(task.clone())];
-        targets.iter().any(|target| self.cache.settings.get(target).is_some_and(&holds))
+        let targets = [
+            Target::All,
+            Target::Queue(queue.clone()),
+            Target::Task(task.clone()),
+        ];
+        targets
+            .iter()
+            .any(|target| self.cache.settings.get(target).is_some_and(&holds))
     }
 
     /// Counts in a lane.
@@ -325,7 +384,9 @@ impl<'c> Tx<'c> {
 
     /// A job's life by its id; none if it is not there or its queue was removed.
     pub fn find(&mut self, id: &JobId) -> Result<Option<LifeRow>, Fail> {
-        let Some(bytes) = rows::id_bytes(id, self.ns) else { return Ok(None) };
+        let Some(bytes) = rows::id_bytes(id, self.ns) else {
+            return Ok(None);
+        };
         let short: [u8; 16] = bytes[..16].try_into().expect("an id has at least 16 bytes");
         if let Some(seq) = self.cache.ids.get(&short).copied() {
             if let Some(row) = self.life(seq)? {
@@ -333,7 +394,11 @@ impl<'c> Tx<'c> {
             }
             self.cache.ids.remove(&short);
         }
-        let found = self.statements.get(Sql::TokenFind)?.query_row([&bytes], |row| row.get::<_, i64>(0)).optional()?;
+        let found = self
+            .statements
+            .get(Sql::TokenFind)?
+            .query_row([&bytes], |row| row.get::<_, i64>(0))
+            .optional()?;
         match found {
             Some(seq) if seq > 0 => self.life(seq),
             _ => Ok(None),
@@ -352,22 +417,29 @@ impl<'c> Tx<'c> {
 
     /// Forgets the number of a job that has ended.
     pub fn forget_id(&mut self, id: &JobId) {
-        if let Some(bytes) = rows::id_bytes(id, self.ns) {
-            if let Ok(short) = <[u8; 16]>::try_from(&bytes[..16]) {
-                self.cache.ids.remove(&short);
-            }
+        if let Some(bytes) = rows::id_bytes(id, self.ns)
+            && let Ok(short) = <[u8; 16]>::try_from(&bytes[..16])
+        {
+            self.cache.ids.remove(&short);
         }
     }
 
     /// A job's life by its number; none if its queue was removed.
     pub fn life(&mut self, seq: i64) -> Result<Option<LifeRow>, Fail> {
-        let row = self.statements.get(Sql::LifeFind)?.query_row([seq], LifeRow::read).optional()?;
+        let row = self
+            .statements
+            .get(Sql::LifeFind)?
+            .query_row([seq], LifeRow::read)
+            .optional()?;
         Ok(row.filter(|row| self.live_lane(row.lane).is_some()))
     }
 
     /// The id of a job.
     pub fn id_of(&mut self, seq: i64) -> Result<JobId, Fail> {
-        Ok(self.statements.get(Sql::JobId)?.query_row([seq], |row| rows::id(row, 0))?)
+        Ok(self
+            .statements
+            .get(Sql::JobId)?
+            .query_row([seq], |row| rows::id(row, 0))?)
     }
 
     /// A new job's life.
@@ -379,7 +451,10 @@ impl<'c> Tx<'c> {
 
     /// A job moves on: its row, its place in the order, the numbers of its lane, what ended with it.
     pub fn put(&mut self, before: &LifeRow, life: Life) -> Result<LifeRow, Fail> {
-        let after = LifeRow { life, ..before.clone() };
+        let after = LifeRow {
+            life,
+            ..before.clone()
+        };
         self.put_row(before, &after)?;
         Ok(after)
     }
@@ -414,13 +489,23 @@ impl<'c> Tx<'c> {
             return Ok(());
         }
         self.signals.work = true;
-        let place = params![row.lane, row.life.priority.saturating_neg(), row.life.run_at.as_millis(), row.seq];
+        let place = params![
+            row.lane,
+            row.life.priority.saturating_neg(),
+            row.life.run_at.as_millis(),
+            row.seq
+        ];
         self.statements.get(Sql::ReadyInsert)?.execute(place)?;
         Ok(())
     }
 
     fn leave(&mut self, row: &LifeRow) -> Result<(), Fail> {
-        let place = params![row.lane, row.life.priority.saturating_neg(), row.life.run_at.as_millis(), row.seq];
+        let place = params![
+            row.lane,
+            row.life.priority.saturating_neg(),
+            row.life.run_at.as_millis(),
+            row.seq
+        ];
         self.statements.get(Sql::ReadyDelete)?.execute(place)?;
         Ok(())
     }
@@ -437,7 +522,9 @@ impl<'c> Tx<'c> {
         let after = self.put(row, lifecycle::let_go(&row.life))?;
         if after.life.phase.is_terminal() && self.statements.get(Sql::StubFind)?.exists([row.seq])? {
             let now = self.now.as_millis();
-            self.statements.get(Sql::StubPut)?.execute(params![row.seq, self.ns, now])?;
+            self.statements
+                .get(Sql::StubPut)?
+                .execute(params![row.seq, self.ns, now])?;
         }
         Ok(after)
     }
@@ -448,7 +535,11 @@ impl<'c> Tx<'c> {
         if !self.cache.followers || !row.life.holding.as_ref().is_some_and(can_be_followed) {
             return Ok(());
         }
-        let found = self.statements.get(Sql::FollowerFind)?.query_row([row.seq], |row| row.get(0)).optional()?;
+        let found = self
+            .statements
+            .get(Sql::FollowerFind)?
+            .query_row([row.seq], |row| row.get(0))
+            .optional()?;
         let Some(follower) = found else { return Ok(()) };
         self.statements.get(Sql::FollowDelete)?.execute([row.seq])?;
         self.promote(follower)
@@ -456,7 +547,9 @@ impl<'c> Tx<'c> {
 
     /// A follower waits its turn, with the key unless another has it.
     pub fn promote(&mut self, follower: i64) -> Result<(), Fail> {
-        let Some(before) = self.life(follower)? else { return Ok(()) };
+        let Some(before) = self.life(follower)? else {
+            return Ok(());
+        };
         let (digest, group) = self.key_of(follower)?;
         let Some(digest) = digest else { return Ok(()) };
         let taken = self.holder(&digest)?.is_some();
@@ -480,25 +573,40 @@ impl<'c> Tx<'c> {
     }
 
     /// Makes a job the newest owner of a key.
-    pub fn own(&mut self, digest: &Digest, group: Option<&Digest>, generation: i64, seq: i64) -> Result<(), Fail> {
+    pub fn own(
+        &mut self,
+        digest: &Digest,
+        group: Option<&Digest>,
+        generation: i64,
+        seq: i64,
+    ) -> Result<(), Fail> {
         let other = (generation != seq).then_some(seq);
-        self.statements.get(Sql::KeyInsert)?.execute(params![rows::prefix(digest), generation, other])?;
+        self.statements
+            .get(Sql::KeyInsert)?
+            .execute(params![rows::prefix(digest), generation, other])?;
         if let Some(group) = group {
-            self.statements.get(Sql::KeyInsert)?.execute(params![rows::prefix(group), generation, other])?;
+            self.statements
+                .get(Sql::KeyInsert)?
+                .execute(params![rows::prefix(group), generation, other])?;
         }
         Ok(())
     }
 
     /// The job that holds a key now: the owner with the highest generation, if it says so (contract 2.9).
     pub fn holder(&mut self, digest: &Digest) -> Result<Option<LifeRow>, Fail> {
-        let Some(owner) = self.newest_owner(digest)? else { return Ok(None) };
+        let Some(owner) = self.newest_owner(digest)? else {
+            return Ok(None);
+        };
         let row = self.life(owner)?;
         Ok(row.filter(|row| row.life.is_holder(self.now)))
     }
 
     /// The job that owned a key last, whether it holds it or not.
     pub fn newest_owner(&mut self, digest: &Digest) -> Result<Option<i64>, Fail> {
-        let mut owners = self.statements.get(Sql::KeyOwners)?.query([rows::prefix(digest)])?;
+        let mut owners = self
+            .statements
+            .get(Sql::KeyOwners)?
+            .query([rows::prefix(digest)])?;
         while let Some(row) = owners.next()? {
             if row.get_ref(2)?.as_blob_or_null()? == Some(&digest.as_bytes()[..]) {
                 return Ok(Some(row.get(0)?));
@@ -510,20 +618,33 @@ impl<'c> Tx<'c> {
     /// The oldest job that holds a key of this hybrid group, but not this very key. Owners that let go are forgotten.
     pub fn collision(&mut self, group: &Digest, digest: &Digest) -> Result<Option<i64>, Fail> {
         let mut members = Vec::new();
-        let mut owners = self.statements.get(Sql::KeyOwners)?.query([rows::prefix(group)])?;
+        let mut owners = self
+            .statements
+            .get(Sql::KeyOwners)?
+            .query([rows::prefix(group)])?;
         while let Some(row) = owners.next()? {
             if row.get_ref(3)?.as_blob_or_null()? == Some(&group.as_bytes()[..]) {
-                members.push((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, rows::digest(row, 2)?));
+                members.push((
+                    row.get::<_, i64>(0)?,
+                    row.get::<_, i64>(1)?,
+                    rows::digest(row, 2)?,
+                ));
             }
         }
         drop(owners);
         let mut oldest = None;
         for (seq, generation, own) in members {
             let holds = self.life(seq)?.is_some_and(|row| {
-                row.life.is_holder(self.now) && row.life.holding.is_some_and(|holding| holding.generation == generation)
+                row.life.is_holder(self.now)
+                    && row
+                        .life
+                        .holding
+                        .is_some_and(|holding| holding.generation == generation)
             });
             if !holds {
-                self.statements.get(Sql::KeyDelete)?.execute(params![rows::prefix(group), generation])?;
+                self.statements
+                    .get(Sql::KeyDelete)?
+                    .execute(params![rows::prefix(group), generation])?;
             } else if own.as_ref() != Some(digest) {
                 oldest = Some(oldest.map_or(seq, |found: i64| found.min(seq)));
             }
@@ -545,14 +666,21 @@ impl<'c> Tx<'c> {
     }
 
     fn refresh_soonest(&mut self) -> Result<(), Fail> {
-        let soonest: Option<i64> = self.statements.get(Sql::LeaseSoonest)?.query_row([self.ns], |row| row.get(0))?;
+        let soonest: Option<i64> = self
+            .statements
+            .get(Sql::LeaseSoonest)?
+            .query_row([self.ns], |row| row.get(0))?;
         self.cache.soonest_lease = soonest.unwrap_or(i64::MAX);
         Ok(())
     }
 
     fn rescue_batch(&mut self, left: &mut usize) -> Result<u64, Fail> {
         let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?));
-        let due = self.statements.get(Sql::LeaseDue)?.query_row([self.ns, self.now.as_millis()], read).optional()?;
+        let due = self
+            .statements
+            .get(Sql::LeaseDue)?
+            .query_row([self.ns, self.now.as_millis()], read)
+            .optional()?;
         let Some((fence, seqs)) = due else { return Ok(0) };
         let (mut expired, mut next) = (0, None::<i64>);
         for seq in rows::unpack(&seqs) {
@@ -572,9 +700,15 @@ impl<'c> Tx<'c> {
             }
         }
         match next {
-            Some(until) => self.statements.get(Sql::LeasePutOff)?.execute(params![fence, until])?,
+            Some(until) => self
+                .statements
+                .get(Sql::LeasePutOff)?
+                .execute(params![fence, until])?,
             // Kept for a while: the claim may be sent again (contract 3.5).
-            None => self.statements.get(Sql::LeasePutOff)?.execute(params![fence, i64::MAX])?,
+            None => self
+                .statements
+                .get(Sql::LeasePutOff)?
+                .execute(params![fence, i64::MAX])?,
         };
         Ok(expired)
     }
@@ -592,7 +726,10 @@ impl<'c> Tx<'c> {
 
     /// Writes down a delivery that ended; gives the row with its last error.
     pub fn record(&mut self, row: &LifeRow, end: &AttemptEnd) -> Result<LifeRow, Fail> {
-        let last: Option<i64> = self.statements.get(Sql::AttemptLast)?.query_row([row.seq], |row| row.get(0))?;
+        let last: Option<i64> = self
+            .statements
+            .get(Sql::AttemptLast)?
+            .query_row([row.seq], |row| row.get(0))?;
         let n = last.unwrap_or(0).saturating_add(1);
         self.statements.get(Sql::AttemptInsert)?.execute(params![
             row.seq,
@@ -601,11 +738,21 @@ impl<'c> Tx<'c> {
             end.fence,
             rows::millis(end.began_at),
             end.ended_at.as_millis(),
-            rows::RESULTS.iter().position(|result| *result == end.result).map(|place| place as i64),
+            rows::RESULTS
+                .iter()
+                .position(|result| *result == end.result)
+                .map(|place| place as i64),
             end.error,
             row.worker,
         ])?;
-        Ok(LifeRow { last_error: if end.error.is_some() { Some(n) } else { row.last_error }, ..row.clone() })
+        Ok(LifeRow {
+            last_error: if end.error.is_some() {
+                Some(n)
+            } else {
+                row.last_error
+            },
+            ..row.clone()
+        })
     }
 
     /// A fence above every fence given before.
@@ -625,7 +772,11 @@ impl<'c> Tx<'c> {
         if let Some(number) = self.cache.workers.get(name) {
             return Ok(*number);
         }
-        let found = self.statements.get(Sql::WorkerFind)?.query_row([name.as_str()], |row| row.get(0)).optional()?;
+        let found = self
+            .statements
+            .get(Sql::WorkerFind)?
+            .query_row([name.as_str()], |row| row.get(0))
+            .optional()?;
         let number = match found {
             Some(number) => number,
             None => self.statements.get(Sql::WorkerInsert)?.insert([name.as_str()])?,
@@ -638,7 +789,12 @@ impl<'c> Tx<'c> {
     pub fn erase(&mut self, row: &LifeRow) -> Result<(), Fail> {
         let read = |row: &rusqlite::Row<'_>| {
             let bytes = |at: usize| row.get::<_, Option<Vec<u8>>>(at);
-            Ok((row.get::<_, Vec<u8>>(0)?, rows::digest(row, 1)?, rows::digest(row, 2)?, bytes(3)?))
+            Ok((
+                row.get::<_, Vec<u8>>(0)?,
+                rows::digest(row, 1)?,
+                rows::digest(row, 2)?,
+                bytes(3)?,
+            ))
         };
         let (id, digest, group, origin) = self.statements.get(Sql::JobKeyed)?.query_row([row.seq], read)?;
         if row.life.phase == Phase::Waiting {
@@ -663,9 +819,13 @@ impl<'c> Tx<'c> {
         ] {
             self.statements.get(sql)?.execute([row.seq])?;
         }
-        self.statements.get(Sql::TokenDelete)?.execute(params![id, row.seq])?;
+        self.statements
+            .get(Sql::TokenDelete)?
+            .execute(params![id, row.seq])?;
         let feed = semel_core::store::log_feed(&rows::id_from(&id));
-        self.statements.get(Sql::FeedDelete)?.execute(params![self.ns, feed])?;
+        self.statements
+            .get(Sql::FeedDelete)?
+            .execute(params![self.ns, feed])?;
         self.forget_steps(origin.as_ref().unwrap_or(&id), row.seq)?;
         if row.seq.saturating_add(1) >= self.cache.next_seq {
             self.raise_floor("seq", row.seq)?;
@@ -680,7 +840,10 @@ impl<'c> Tx<'c> {
 
     fn disown(&mut self, digest: &Digest, seq: i64) -> Result<(), Fail> {
         let mut generations = Vec::new();
-        let mut owners = self.statements.get(Sql::KeyOwners)?.query([rows::prefix(digest)])?;
+        let mut owners = self
+            .statements
+            .get(Sql::KeyOwners)?
+            .query([rows::prefix(digest)])?;
         while let Some(row) = owners.next()? {
             if row.get::<_, i64>(0)? == seq {
                 generations.push(row.get::<_, i64>(1)?);
@@ -688,32 +851,53 @@ impl<'c> Tx<'c> {
         }
         drop(owners);
         for generation in generations {
-            self.statements.get(Sql::KeyDelete)?.execute(params![rows::prefix(digest), generation])?;
+            self.statements
+                .get(Sql::KeyDelete)?
+                .execute(params![rows::prefix(digest), generation])?;
         }
         Ok(())
     }
 
     /// The total of a key goes when neither a job nor an entry of the ledger knows the key any more.
     pub fn forget_total(&mut self, digest: &Digest) -> Result<(), Fail> {
-        if !self.statements.get(Sql::LedgerTotalFind)?.exists([digest.as_bytes()])? || self.newest_owner(digest)?.is_some() {
+        if !self
+            .statements
+            .get(Sql::LedgerTotalFind)?
+            .exists([digest.as_bytes()])?
+            || self.newest_owner(digest)?.is_some()
+        {
             return Ok(());
         }
         let of_key = params![rows::prefix(digest), digest.as_bytes()];
-        let indexed: i64 = self.statements.get(Sql::LedgerKeyCount)?.query_row(of_key, |row| row.get(0))?;
+        let indexed: i64 = self
+            .statements
+            .get(Sql::LedgerKeyCount)?
+            .query_row(of_key, |row| row.get(0))?;
         let from = self.floor("ledger_indexed")?;
         let tail = params![from, digest.as_bytes()];
-        let tail: i64 = self.statements.get(Sql::LedgerTailCount)?.query_row(tail, |row| row.get(0))?;
+        let tail: i64 = self
+            .statements
+            .get(Sql::LedgerTailCount)?
+            .query_row(tail, |row| row.get(0))?;
         if indexed + tail == 0 {
-            self.statements.get(Sql::LedgerTotalDelete)?.execute([digest.as_bytes()])?;
+            self.statements
+                .get(Sql::LedgerTotalDelete)?
+                .execute([digest.as_bytes()])?;
         }
         Ok(())
     }
 
     /// Steps go with the last job of their chain.
     fn forget_steps(&mut self, origin: &[u8], seq: i64) -> Result<(), Fail> {
-        let others: bool =
-            self.statements.get(Sql::OriginJobs)?.query_row(params![origin, seq], |row| row.get(0))?;
-        let found = self.statements.get(Sql::TokenFind)?.query_row([origin], |row| row.get::<_, i64>(0)).optional()?;
+        let others: bool = self
+            .statements
+            .get(Sql::OriginJobs)?
+            .query_row(params![origin, seq], |row| row.get(0))?;
+        let found = self
+            .statements
+            .get(Sql::TokenFind)?
+            .query_row([origin], |row| row.get::<_, i64>(0))
+            .optional()?;
         if !others && found.is_none_or(|found| found == seq || found < 0) {
             self.statements.get(Sql::StepDelete)?.execute([origin])?;
         }
@@ -763,7 +947,10 @@ impl<'c> Tx<'c> {
 impl Cache {
     fn remember(&mut self, number: i64, lane: Lane) {
         if !lane.removed {
-            self.by_name.entry(lane.queue.clone()).or_default().insert(lane.task.clone(), number);
+            self.by_name
+                .entry(lane.queue.clone())
+                .or_default()
+                .insert(lane.task.clone(), number);
         }
         self.lanes.insert(number, lane);
     }

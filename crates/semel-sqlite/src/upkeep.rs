@@ -21,7 +21,10 @@ use crate::tx::Tx;
 /// One round.
 pub fn upkeep(tx: &mut Tx<'_>, request: &UpkeepRequest) -> Result<UpkeepReport, Fail> {
     let budget = request.budget.max(1);
-    let mut report = UpkeepReport { expired: tx.rescue()?, ..UpkeepReport::default() };
+    let mut report = UpkeepReport {
+        expired: tx.rescue()?,
+        ..UpkeepReport::default()
+    };
     report.more |= report.expired as usize >= 1_000;
     prune(tx, 0, request.retention.complete, budget, &mut report)?;
     prune(tx, 1, request.retention.failed, budget, &mut report)?;
@@ -31,8 +34,12 @@ pub fn upkeep(tx: &mut Tx<'_>, request: &UpkeepRequest) -> Result<UpkeepReport, 
     age_ledger(tx, request.retention.ledger, budget, &mut report)?;
     report.more |= claim::forget(tx, budget)?;
     let now = tx.now.as_millis();
-    tx.statements.get(Sql::GuardPrune)?.execute(params![now, budget as i64])?;
-    tx.statements.get(Sql::DocumentPrune)?.execute(params![now, budget as i64])?;
+    tx.statements
+        .get(Sql::GuardPrune)?
+        .execute(params![now, budget as i64])?;
+    tx.statements
+        .get(Sql::DocumentPrune)?
+        .execute(params![now, budget as i64])?;
     report.snapshot = stats::snapshot(tx)?;
     Ok(report)
 }
@@ -49,7 +56,10 @@ fn prune(
     let mut left = budget;
     while left > 0 {
         let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?));
-        let mut found = tx.statements.get(Sql::EndedFirst)?.query_map(params![tx.ns, kind, over], read)?;
+        let mut found = tx
+            .statements
+            .get(Sql::EndedFirst)?
+            .query_map(params![tx.ns, kind, over], read)?;
         let first = found.next().transpose()?;
         drop(found);
         let Some((n, seqs)) = first else { return Ok(()) };
@@ -60,10 +70,14 @@ fn prune(
         }
         left -= now_done;
         if now_done == seqs.len() {
-            tx.statements.get(Sql::EndedDelete)?.execute(params![tx.ns, kind, n])?;
+            tx.statements
+                .get(Sql::EndedDelete)?
+                .execute(params![tx.ns, kind, n])?;
         } else {
             let rest = rows::pack(seqs[now_done..].iter().copied());
-            tx.statements.get(Sql::EndedShrink)?.execute(params![tx.ns, kind, n, rest])?;
+            tx.statements
+                .get(Sql::EndedShrink)?
+                .execute(params![tx.ns, kind, n, rest])?;
         }
     }
     report.more = true;
@@ -89,9 +103,17 @@ fn prune_one(tx: &mut Tx<'_>, seq: i64, kind: i64, over: i64, report: &mut Upkee
 }
 
 /// Stubs whose key is free again.
-fn stubs(tx: &mut Tx<'_>, request: &UpkeepRequest, budget: usize, report: &mut UpkeepReport) -> Result<(), Fail> {
+fn stubs(
+    tx: &mut Tx<'_>,
+    request: &UpkeepRequest,
+    budget: usize,
+    report: &mut UpkeepReport,
+) -> Result<(), Fail> {
     let due = params![tx.ns, tx.now.as_millis(), budget as i64];
-    let found = tx.statements.get(Sql::StubDue)?.query_map(due, |row| row.get::<_, i64>(0))?;
+    let found = tx
+        .statements
+        .get(Sql::StubDue)?
+        .query_map(due, |row| row.get::<_, i64>(0))?;
     let seqs = found.collect::<rusqlite::Result<Vec<_>>>()?;
     report.more |= seqs.len() == budget;
     for seq in seqs {
@@ -107,7 +129,9 @@ fn stubs(tx: &mut Tx<'_>, request: &UpkeepRequest, budget: usize, report: &mut U
         if row.life.is_holder(tx.now) {
             act::strip(tx, &row)?;
         } else if until > tx.now {
-            tx.statements.get(Sql::StubPut)?.execute(params![seq, tx.ns, until.as_millis()])?;
+            tx.statements
+                .get(Sql::StubPut)?
+                .execute(params![seq, tx.ns, until.as_millis()])?;
         } else {
             report.pruned += 1;
             tx.erase(&row)?;
@@ -118,7 +142,10 @@ fn stubs(tx: &mut Tx<'_>, request: &UpkeepRequest, budget: usize, report: &mut U
 
 /// Jobs of removed queues: nobody sees them any more, so they are not reported.
 fn sweep(tx: &mut Tx<'_>, budget: usize, report: &mut UpkeepReport) -> Result<(), Fail> {
-    let found = tx.statements.get(Sql::LaneRemovedAny)?.query_map([tx.ns], |row| row.get::<_, i64>(0))?;
+    let found = tx
+        .statements
+        .get(Sql::LaneRemovedAny)?
+        .query_map([tx.ns], |row| row.get::<_, i64>(0))?;
     let lanes = found.collect::<rusqlite::Result<Vec<_>>>()?;
     for lane in lanes {
         let jobs = tx.statements.get(Sql::RemovedJobs)?;
@@ -126,7 +153,10 @@ fn sweep(tx: &mut Tx<'_>, budget: usize, report: &mut UpkeepReport) -> Result<()
         let seqs = found.collect::<rusqlite::Result<Vec<_>>>()?;
         report.more |= seqs.len() == budget;
         for seq in seqs {
-            let row = tx.statements.get(Sql::LifeFind)?.query_row([seq], LifeRow::read)?;
+            let row = tx
+                .statements
+                .get(Sql::LifeFind)?
+                .query_row([seq], LifeRow::read)?;
             if !act::is_stub(tx, seq)? {
                 tx.uncount(&row);
             }
@@ -140,9 +170,13 @@ fn sweep(tx: &mut Tx<'_>, budget: usize, report: &mut UpkeepReport) -> Result<()
 fn index_ledger(tx: &mut Tx<'_>, budget: usize, report: &mut UpkeepReport) -> Result<(), Fail> {
     let from = tx.floor("ledger_indexed")?;
     let range = tx.statements.get(Sql::LedgerRange)?;
-    let found = range.query_map(params![from, budget as i64], |row| Ok((row.get::<_, i64>(0)?, rows::digest(row, 1)?)))?;
+    let found = range.query_map(params![from, budget as i64], |row| {
+        Ok((row.get::<_, i64>(0)?, rows::digest(row, 1)?))
+    })?;
     let mut entries = found.collect::<rusqlite::Result<Vec<_>>>()?;
-    let Some((last, _)) = entries.last().copied() else { return Ok(()) };
+    let Some((last, _)) = entries.last().copied() else {
+        return Ok(());
+    };
     report.more |= entries.len() == budget;
     report.ledger += entries.len() as u64;
     // In the order of the index, each of its pages is touched once.
@@ -150,15 +184,24 @@ fn index_ledger(tx: &mut Tx<'_>, budget: usize, report: &mut UpkeepReport) -> Re
     let mut touched = BTreeSet::new();
     for (n, digest) in entries {
         if let Some(digest) = digest {
-            tx.statements.get(Sql::LedgerKeyInsert)?.execute(params![rows::prefix(&digest), n])?;
+            tx.statements
+                .get(Sql::LedgerKeyInsert)?
+                .execute(params![rows::prefix(&digest), n])?;
             touched.insert(rows::prefix(&digest));
         }
     }
     tx.raise_floor("ledger_indexed", last)?;
-    touched.into_iter().try_for_each(|prefix| thin_ledger(tx, prefix, budget, report))
+    touched
+        .into_iter()
+        .try_for_each(|prefix| thin_ledger(tx, prefix, budget, report))
 }
 
-fn age_ledger(tx: &mut Tx<'_>, retention: Millis, budget: usize, report: &mut UpkeepReport) -> Result<(), Fail> {
+fn age_ledger(
+    tx: &mut Tx<'_>,
+    retention: Millis,
+    budget: usize,
+    report: &mut UpkeepReport,
+) -> Result<(), Fail> {
     let over = tx.now.as_millis().saturating_sub(retention.as_millis());
     let crowded = tx.peek_entry() - 1 - limits::LEDGER_PER_STORE as i64;
     let mut found = tx.statements.get(Sql::LedgerOldest)?.query([budget as i64])?;
@@ -189,8 +232,12 @@ fn drop_entries(tx: &mut Tx<'_>, entries: Vec<LedgerRow>, report: &mut UpkeepRep
         tx.statements.get(Sql::LedgerDelete)?.execute([n])?;
         tx.statements.get(Sql::TokenDelete)?.execute(params![token, -n])?;
         if let Some(digest) = digest {
-            tx.statements.get(Sql::LedgerKeyDelete)?.execute(params![rows::prefix(&digest), n])?;
-            tx.statements.get(Sql::LedgerTotalAdd)?.execute(params![digest.as_bytes(), 1])?;
+            tx.statements
+                .get(Sql::LedgerKeyDelete)?
+                .execute(params![rows::prefix(&digest), n])?;
+            tx.statements
+                .get(Sql::LedgerTotalAdd)?
+                .execute(params![digest.as_bytes(), 1])?;
             tx.forget_total(&digest)?;
         }
         report.ledger += 1;
@@ -200,7 +247,10 @@ fn drop_entries(tx: &mut Tx<'_>, entries: Vec<LedgerRow>, report: &mut UpkeepRep
 
 /// Keeps the newest entries of a key that has very many.
 fn thin_ledger(tx: &mut Tx<'_>, prefix: i64, budget: usize, report: &mut UpkeepReport) -> Result<(), Fail> {
-    let entries = tx.statements.get(Sql::LedgerOfPrefix)?.query_map([prefix], read_entry)?;
+    let entries = tx
+        .statements
+        .get(Sql::LedgerOfPrefix)?
+        .query_map([prefix], read_entry)?;
     let entries = entries.collect::<rusqlite::Result<Vec<_>>>()?;
     if entries.len() <= limits::LEDGER_PER_KEY {
         return Ok(());

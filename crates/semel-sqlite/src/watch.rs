@@ -38,12 +38,19 @@ impl Watcher {
         let thread = std::thread::Builder::new()
             .name("semel-watch".to_owned())
             .spawn(move || serve(&connection, &theirs, &wake))?;
-        Ok(Watcher { shared, thread: Some(thread) })
+        Ok(Watcher {
+            shared,
+            thread: Some(thread),
+        })
     }
 
     /// Looks until the guard is dropped.
     pub fn watch(&self) -> Watching<'_> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).waiting += 1;
+        self.shared
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .waiting += 1;
         self.shared.changed.notify_one();
         Watching(&self.shared)
     }
@@ -54,7 +61,11 @@ pub struct Watching<'a>(&'a Shared);
 
 impl Drop for Watching<'_> {
     fn drop(&mut self) {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner).waiting -= 1;
+        self.0
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .waiting -= 1;
     }
 }
 
@@ -69,10 +80,15 @@ fn serve(connection: &Connection, shared: &Shared, wake: &Wake) {
             return;
         }
         drop(state);
-        let version = connection.pragma_query_value(None, "data_version", |row| row.get::<_, i64>(0)).ok();
+        let version = connection
+            .pragma_query_value(None, "data_version", |row| row.get::<_, i64>(0))
+            .ok();
         if version != seen {
             seen = version;
-            wake.signal(Signals { work: true, ends: true });
+            wake.signal(Signals {
+                work: true,
+                ends: true,
+            });
         }
         let state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
         if !state.stop {
@@ -83,7 +99,11 @@ fn serve(connection: &Connection, shared: &Shared, wake: &Wake) {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).stop = true;
+        self.shared
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .stop = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

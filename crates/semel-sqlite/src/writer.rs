@@ -49,12 +49,17 @@ impl Writer {
     /// Starts the thread.
     pub fn start(desk: Desk) -> Result<Self, StoreError> {
         let (queue, calls) = mpsc::channel();
-        let thread = std::thread::Builder::new().name("semel-writer".to_owned()).spawn(move || serve(desk, &calls));
+        let thread = std::thread::Builder::new()
+            .name("semel-writer".to_owned())
+            .spawn(move || serve(desk, &calls));
         let thread = thread.map_err(|error| StoreError::Unavailable {
             doing: "starting the writer".to_owned(),
             source: Some(Box::new(error)),
         })?;
-        Ok(Writer { queue: Some(queue), thread: Some(thread) })
+        Ok(Writer {
+            queue: Some(queue),
+            thread: Some(thread),
+        })
     }
 
     /// Runs work in the next commit and gives its result once that is durable.
@@ -66,7 +71,13 @@ impl Writer {
         F: FnMut(&mut Tx<'_>) -> Result<R, Fail> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let call = Work { doing, work, result: None, reply, dry: false };
+        let call = Work {
+            doing,
+            work,
+            result: None,
+            reply,
+            dry: false,
+        };
         self.send(Box::new(call), doing)?;
         answer.await.map_err(|_| StoreError::unavailable(doing))?
     }
@@ -78,13 +89,22 @@ impl Writer {
         F: FnMut(&mut Tx<'_>) -> Result<R, Fail> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let call = Work { doing, work, result: None, reply, dry: true };
+        let call = Work {
+            doing,
+            work,
+            result: None,
+            reply,
+            dry: true,
+        };
         self.send(Box::new(call), doing)?;
         answer.await.map_err(|_| StoreError::unavailable(doing))?
     }
 
     fn send(&self, call: Box<dyn Call>, doing: &'static str) -> Result<(), StoreError> {
-        let queue = self.queue.as_ref().ok_or_else(|| StoreError::unavailable(doing))?;
+        let queue = self
+            .queue
+            .as_ref()
+            .ok_or_else(|| StoreError::unavailable(doing))?;
         queue.send(call).map_err(|_| StoreError::unavailable(doing))
     }
 }
@@ -203,7 +223,13 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, Fail>) -> Result<T, Fail> {
 fn commit(desk: &Desk, cache: &mut Cache, group: &mut [Box<dyn Call>]) -> Result<Signals, Fail> {
     let result = guarded(|| {
         begin(desk)?;
-        let mut tx = Tx::new(&desk.connection, cache, desk.ns, &desk.namespace, desk.clock.micros())?;
+        let mut tx = Tx::new(
+            &desk.connection,
+            cache,
+            desk.ns,
+            &desk.namespace,
+            desk.clock.micros(),
+        )?;
         for call in group.iter_mut() {
             call.run(&mut tx)?;
         }
@@ -220,7 +246,13 @@ fn commit(desk: &Desk, cache: &mut Cache, group: &mut [Box<dyn Call>]) -> Result
 fn rehearse(desk: &Desk, cache: &mut Cache, mut call: Box<dyn Call>) {
     let result = guarded(|| {
         begin(desk)?;
-        let mut tx = Tx::new(&desk.connection, cache, desk.ns, &desk.namespace, desk.clock.micros())?;
+        let mut tx = Tx::new(
+            &desk.connection,
+            cache,
+            desk.ns,
+            &desk.namespace,
+            desk.clock.micros(),
+        )?;
         call.run(&mut tx)
     });
     roll_back(desk, cache);

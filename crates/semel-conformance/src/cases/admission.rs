@@ -302,7 +302,12 @@ fn a_batch_meets_unique_queues_and_closed_intakes_as_single_calls_do(world: &Wor
     assert_eq!(outcomes, [duplicate, accepted, duplicate, None, accepted]);
     assert_eq!(answers[0].id(), Some(&first));
     assert_eq!(answers[2].id(), answers[1].id());
-    assert_eq!(answers[3], Submitted::Closed { target: task("closed") });
+    assert_eq!(
+        answers[3],
+        Submitted::Closed {
+            target: task("closed")
+        }
+    );
 }
 
 fn a_replacement_inside_a_batch_reaches_the_job_before_it(world: &World) {

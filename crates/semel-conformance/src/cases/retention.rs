@@ -71,7 +71,14 @@ fn jobs_that_have_not_ended_are_kept_however_long(world: &World) {
     world.pass(Millis::from_days(400));
     world.upkeep();
     world.crash();
-    for id in [running.job.id, deferred, parked.job.id, scheduled, queued, retried] {
+    for id in [
+        running.job.id,
+        deferred,
+        parked.job.id,
+        scheduled,
+        queued,
+        retried,
+    ] {
         let job = world.job(&id);
         assert_eq!(
             (job.input, job.state.is_terminal(), job.stub),

@@ -66,6 +66,16 @@ pub(crate) fn submission(key: &str, hold: KeyHold) -> Submission {
 }
 
 impl Order {
+    /// Submits a key once.
+    pub(crate) fn submit(item: usize, key: String, hold: KeyHold) -> Self {
+        Order::Submit {
+            item,
+            key,
+            hold,
+            times: 1,
+        }
+    }
+
     /// Does it; one answer per item of the call.
     pub(crate) async fn carry_out(self, store: &dyn Store) -> Vec<Answer> {
         match self {

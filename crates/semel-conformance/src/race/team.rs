@@ -8,9 +8,10 @@ use semel_core::store::Store;
 
 use super::member::{DONE, GO, PREPARE, READY, Ready};
 use super::order::{Answer, Order};
+use super::storm::PROCESSES;
 use crate::harness::Place;
 use crate::kit::World;
-use crate::rng::Rng;
+use crate::rng::{Rng, seed_from_environment};
 
 /// Where a race takes place: a store, shared by processes if it can be.
 pub(crate) struct Arena<'a> {
@@ -157,6 +158,28 @@ impl Member {
             }
         }
     }
+}
+
+/// Half of the members do one thing, half the other, each to every item in an order of its own.
+pub(crate) fn sides(
+    items: usize,
+    ours: impl Fn(usize) -> Order,
+    theirs: impl Fn(usize) -> Order,
+) -> Vec<Vec<Order>> {
+    let mut rng = Rng::new(seed_from_environment().unwrap_or(1));
+    let mut orders = |member: usize| {
+        let one = |item| {
+            if member.is_multiple_of(2) {
+                ours(item)
+            } else {
+                theirs(item)
+            }
+        };
+        let mut orders: Vec<Order> = (0..items).map(one).collect();
+        rng.shuffle(&mut orders);
+        orders
+    };
+    (0..PROCESSES).map(&mut orders).collect()
 }
 
 impl Drop for Member {

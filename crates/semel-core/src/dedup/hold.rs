@@ -25,8 +25,12 @@ pub enum HoldKind {
 
 impl HoldKind {
     /// All four, in the order of the contract's table.
-    pub const ALL: [HoldKind; 4] =
-        [HoldKind::UntilStarted, HoldKind::UntilFinished, HoldKind::Window, HoldKind::Forever];
+    pub const ALL: [HoldKind; 4] = [
+        HoldKind::UntilStarted,
+        HoldKind::UntilFinished,
+        HoldKind::Window,
+        HoldKind::Forever,
+    ];
 
     /// The word for this hold.
     pub fn word(self) -> &'static str {
@@ -76,7 +80,15 @@ impl Hold {
     pub const DEFAULT_WINDOW: Millis = Millis::from_days(30);
 
     const fn plain(kind: HoldKind) -> Self {
-        Hold { kind, ttl: None, cool_down: None, release_on: ReleaseOn { failed: false, cancelled: false } }
+        Hold {
+            kind,
+            ttl: None,
+            cool_down: None,
+            release_on: ReleaseOn {
+                failed: false,
+                cancelled: false,
+            },
+        }
     }
 
     /// Freed at the first lease.
@@ -91,7 +103,10 @@ impl Hold {
 
     /// Kept for `ttl` from the submission.
     pub const fn window(ttl: Millis) -> Self {
-        Hold { ttl: Some(ttl), ..Hold::plain(HoldKind::Window) }
+        Hold {
+            ttl: Some(ttl),
+            ..Hold::plain(HoldKind::Window)
+        }
     }
 
     /// Kept until released by hand.
@@ -132,12 +147,18 @@ impl Hold {
         if self.ttl.is_some_and(Millis::is_zero) || self.cool_down.is_some_and(Millis::is_zero) {
             return Err(Invalid::new("ttl or cool_down", "at least one millisecond"));
         }
-        if self.ttl.max(self.cool_down).is_some_and(|length| length > limits::LONGEST) {
+        if self
+            .ttl
+            .max(self.cool_down)
+            .is_some_and(|length| length > limits::LONGEST)
+        {
             return Err(Invalid::new("ttl or cool_down", "at most ten years").hint("use hold forever"));
         }
         match self.kind {
             HoldKind::Window if self.ttl.is_none() => no("no ttl", "a ttl"),
-            HoldKind::Forever if self.ttl.is_some() => no("ttl", "no ttl; use hold window for a bound in time"),
+            HoldKind::Forever if self.ttl.is_some() => {
+                no("ttl", "no ttl; use hold window for a bound in time")
+            }
             HoldKind::UntilFinished => self.no_release_on(),
             _ if self.cool_down.is_some() => no("cool_down", "hold until_finished"),
             HoldKind::UntilStarted => self.no_release_on(),
@@ -147,8 +168,11 @@ impl Hold {
 
     fn no_release_on(&self) -> Result<(), Invalid> {
         if self.release_on.any() {
-            return Err(Invalid::new(format!("release_on with hold {}", self.kind.word()), "hold window or forever")
-                .hint("until_started and until_finished free the key whatever the outcome"));
+            return Err(Invalid::new(
+                format!("release_on with hold {}", self.kind.word()),
+                "hold window or forever",
+            )
+            .hint("until_started and until_finished free the key whatever the outcome"));
         }
         Ok(())
     }
@@ -174,7 +198,14 @@ pub struct Holding {
 impl Holding {
     /// A key taken now.
     pub fn take(hold: Hold, now: Timestamp, generation: i64, observed: bool) -> Self {
-        Holding { hold, taken_at: now, expires_at: hold.ttl.map(|ttl| now.plus(ttl)), generation, freed: false, observed }
+        Holding {
+            hold,
+            taken_at: now,
+            expires_at: hold.ttl.map(|ttl| now.plus(ttl)),
+            generation,
+            freed: false,
+            observed,
+        }
     }
 
     /// Whether the owner holds its key at `now`. The one place that decides it.
@@ -199,9 +230,14 @@ impl Holding {
     pub fn free_at(&self, life: &Life) -> Option<Timestamp> {
         let ended = life.phase.is_terminal();
         match self.hold.kind {
-            HoldKind::UntilFinished if ended => life.finished_at.zip(self.hold.cool_down).map(|(at, more)| at.plus(more)),
+            HoldKind::UntilFinished if ended => life
+                .finished_at
+                .zip(self.hold.cool_down)
+                .map(|(at, more)| at.plus(more)),
             HoldKind::Window if ended => self.expires_at,
-            HoldKind::UntilStarted | HoldKind::UntilFinished if life.phase == Phase::Waiting => self.expires_at,
+            HoldKind::UntilStarted | HoldKind::UntilFinished if life.phase == Phase::Waiting => {
+                self.expires_at
+            }
             _ => None,
         }
     }
@@ -209,11 +245,15 @@ impl Holding {
     /// A ttl passes only while the job waits for its turn: never under a lease that began before it,
     /// and not while it waits for an operator (contract 5.2).
     fn lapsed(&self, life: &Life, now: Timestamp) -> bool {
-        let Some(expires_at) = self.expires_at else { return false };
+        let Some(expires_at) = self.expires_at else {
+            return false;
+        };
         now >= expires_at && life.phase != Phase::Parked && !life.is_leased_since_before(expires_at, now)
     }
 
     fn cools_down(&self, life: &Life, now: Timestamp) -> bool {
-        life.finished_at.zip(self.hold.cool_down).is_some_and(|(at, more)| now < at.plus(more))
+        life.finished_at
+            .zip(self.hold.cool_down)
+            .is_some_and(|(at, more)| now < at.plus(more))
     }
 }

@@ -74,8 +74,11 @@ pub struct Key {
 pub fn check_text(text: &str) -> Result<&str, Invalid> {
     let trimmed = text.trim();
     if trimmed.is_empty() || trimmed.len() > MAX_TEXT_BYTES || trimmed.chars().any(char::is_control) {
-        return Err(Invalid::new("idempotency key", "1 to 255 bytes after trimming, without control characters")
-            .found(format!("{} bytes", trimmed.len())));
+        return Err(Invalid::new(
+            "idempotency key",
+            "1 to 255 bytes after trimming, without control characters",
+        )
+        .found(format!("{} bytes", trimmed.len())));
     }
     Ok(trimmed)
 }
@@ -201,11 +204,16 @@ impl Material {
         if policy.meta.is_empty() {
             return Ok(());
         }
-        let text = submission.content.meta.as_ref().map_or("{}", |meta| meta.as_str());
+        let text = submission
+            .content
+            .meta
+            .as_ref()
+            .map_or("{}", |meta| meta.as_str());
         let meta = canonical::parse(text, Limits::default())?;
         for name in sorted(&policy.meta) {
             self.text(Part::Meta, name);
-            let member = Pointer::try_from(format!("/{}", name.replace('~', "~0").replace('/', "~1")).as_str())?;
+            let member =
+                Pointer::try_from(format!("/{}", name.replace('~', "~0").replace('/', "~1")).as_str())?;
             self.value(meta.at(&member));
         }
         Ok(())
@@ -231,7 +239,10 @@ impl Material {
         Ok(())
     }
 
-    #[expect(clippy::type_complexity, reason = "read once, two lines below its only caller's use")]
+    #[expect(
+        clippy::type_complexity,
+        reason = "read once, two lines below its only caller's use"
+    )]
     fn source(
         &mut self,
         submission: &Submission,
@@ -292,9 +303,11 @@ fn named_somewhere(input: &Value<'_>, pointers: &[Pointer]) -> Result<(), Invali
         return Ok(());
     }
     let named: Vec<String> = pointers.iter().map(ToString::to_string).collect();
-    Err(Invalid::new("pointers of the key", "at least one pointer that is in the input")
-        .found(format!("none of {} is there", named.join(", ")))
-        .hint("a misspelt pointer would make all jobs of the task one job"))
+    Err(
+        Invalid::new("pointers of the key", "at least one pointer that is in the input")
+            .found(format!("none of {} is there", named.join(", ")))
+            .hint("a misspelt pointer would make all jobs of the task one job"),
+    )
 }
 
 #[cfg(test)]
@@ -311,11 +324,17 @@ mod tests {
     }
 
     fn submission(task: &str, input: &str) -> Submission {
-        Submission::new(Token::from_parts(1, &[7; 10]), name(task), Json::new(input).expect("json"))
+        Submission::new(
+            Token::from_parts(1, &[7; 10]),
+            name(task),
+            Json::new(input).expect("json"),
+        )
     }
 
     fn digest(submission: &Submission, policy: &Dedup) -> Digest {
-        derive(&name("default"), submission, policy, NOW).expect("a key").digest
+        derive(&name("default"), submission, policy, NOW)
+            .expect("a key")
+            .digest
     }
 
     #[test]
@@ -324,8 +343,14 @@ mod tests {
         let one = digest(&submission("t", r#"{"a":1,"b":2.0}"#), &unique);
         assert_eq!(one, digest(&submission("t", r#"{ "b": 2, "a": 1.0 }"#), &unique));
         let big = digest(&submission("t", r#"{"id":9007199254740992}"#), &unique);
-        assert_ne!(big, digest(&submission("t", r#"{"id":9007199254740993}"#), &unique));
-        assert_ne!(digest(&submission("t", r#"{"a":null}"#), &unique), digest(&submission("t", "{}"), &unique));
+        assert_ne!(
+            big,
+            digest(&submission("t", r#"{"id":9007199254740993}"#), &unique)
+        );
+        assert_ne!(
+            digest(&submission("t", r#"{"a":null}"#), &unique),
+            digest(&submission("t", "{}"), &unique)
+        );
     }
 
     #[test]
@@ -335,7 +360,11 @@ mod tests {
         let custom = Dedup::explicit("k").scope(Scope::Custom(name("queue")));
         let mut job = submission("queue", "{}");
         job.queue = name("queue");
-        let all = [digest(&job, &by_task), digest(&job, &by_queue), digest(&job, &custom)];
+        let all = [
+            digest(&job, &by_task),
+            digest(&job, &by_queue),
+            digest(&job, &custom),
+        ];
         assert_ne!(all[0], all[1]);
         assert_ne!(all[1], all[2]);
         assert_ne!(all[0], all[2]);
@@ -357,7 +386,10 @@ mod tests {
         let mut traced = submission("t", "{}");
         traced.content.headers.insert("traceparent".into(), "00-1".into());
         let plain = submission("t", "{}");
-        assert_eq!(digest(&traced, &Dedup::unique()), digest(&plain, &Dedup::unique()));
+        assert_eq!(
+            digest(&traced, &Dedup::unique()),
+            digest(&plain, &Dedup::unique())
+        );
         let by_tenant = Dedup::unique().with_headers(["tenant"]);
         let mut tenant = submission("t", "{}");
         tenant.content.headers.insert("tenant".into(), "a".into());
@@ -367,7 +399,15 @@ mod tests {
     #[test]
     fn fields_that_are_all_absent_are_refused() {
         let job = submission("t", r#"{"day":1}"#);
-        assert!(derive(&name("default"), &job, &Dedup::fields(["/dya"]).expect("pointer"), NOW).is_err());
+        assert!(
+            derive(
+                &name("default"),
+                &job,
+                &Dedup::fields(["/dya"]).expect("pointer"),
+                NOW
+            )
+            .is_err()
+        );
         let partly = Dedup::fields(["/dya", "/day"]).expect("pointers");
         assert!(derive(&name("default"), &job, &partly, NOW).is_ok());
     }
@@ -393,8 +433,15 @@ mod tests {
     fn a_period_splits_the_key() {
         let policy = Dedup::unique().period(Period::utc(Unit::Day));
         let job = submission("t", "{}");
-        let today = derive(&name("default"), &job, &policy, NOW).expect("a key").digest;
-        let tomorrow = derive(&name("default"), &job, &policy, NOW.plus(crate::time::Millis::from_days(1)));
+        let today = derive(&name("default"), &job, &policy, NOW)
+            .expect("a key")
+            .digest;
+        let tomorrow = derive(
+            &name("default"),
+            &job,
+            &policy,
+            NOW.plus(crate::time::Millis::from_days(1)),
+        );
         assert_ne!(today, tomorrow.expect("a key").digest);
     }
 
@@ -413,7 +460,10 @@ mod tests {
     fn digests_of_version_1_do_not_change() {
         let job = submission("charge_customer", r#"{"order":"ORD-123","amount":4200}"#);
         let explicit = "104debbacc37a07f51e19af8b84438e3e07847fccb5fa0dc40fa5199c14514ed";
-        assert_eq!(digest(&job, &Dedup::idempotency_key("charge-ORD-123")).to_string(), explicit);
+        assert_eq!(
+            digest(&job, &Dedup::idempotency_key("charge-ORD-123")).to_string(),
+            explicit
+        );
         let input = "562b1d9416ac5d116c25f741574935658da65fd8bdcb233070e2f8eab8841f1e";
         assert_eq!(digest(&job, &Dedup::unique()).to_string(), input);
     }

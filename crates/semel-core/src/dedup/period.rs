@@ -36,14 +36,19 @@ impl Period {
     /// A period in a zone of the IANA database, such as `Europe/Berlin`.
     pub fn new(unit: Unit, zone: &str) -> Result<Self, Invalid> {
         let zone = TimeZone::get(zone).map_err(|_| {
-            Invalid::new("time zone", "a name of the IANA database").found(zone).hint("for example UTC or Europe/Berlin")
+            Invalid::new("time zone", "a name of the IANA database")
+                .found(zone)
+                .hint("for example UTC or Europe/Berlin")
         })?;
         Ok(Period { unit, zone })
     }
 
     /// A period in UTC.
     pub fn utc(unit: Unit) -> Self {
-        Period { unit, zone: TimeZone::UTC }
+        Period {
+            unit,
+            zone: TimeZone::UTC,
+        }
     }
 
     /// The length of a bucket.
@@ -86,14 +91,22 @@ impl Period {
     fn start(&self, local: DateTime) -> Result<DateTime, Invalid> {
         let day = local.date().to_datetime(jiff::civil::Time::midnight());
         Ok(match self.unit {
-            Unit::Minute => day.with().hour(local.hour()).minute(local.minute()).build().map_err(|_| range())?,
+            Unit::Minute => day
+                .with()
+                .hour(local.hour())
+                .minute(local.minute())
+                .build()
+                .map_err(|_| range())?,
             Unit::Hour => day.with().hour(local.hour()).build().map_err(|_| range())?,
             Unit::Day => day,
             Unit::Week => {
                 let back = i64::from(local.weekday().since(Weekday::Monday));
                 day.checked_sub(back.days()).map_err(|_| range())?
             }
-            Unit::Month => local.date().first_of_month().to_datetime(jiff::civil::Time::midnight()),
+            Unit::Month => local
+                .date()
+                .first_of_month()
+                .to_datetime(jiff::civil::Time::midnight()),
         })
     }
 }
@@ -122,7 +135,12 @@ mod tests {
         let next = berlin.bucket(at("2026-07-01T22:00:00Z")).expect("a bucket");
         assert_ne!(late, next);
         assert_eq!(next, berlin.bucket(at("2026-07-02T21:59:59Z")).expect("a bucket"));
-        assert_ne!(next, Period::utc(Unit::Day).bucket(at("2026-07-02T01:00:00Z")).expect("a bucket"));
+        assert_ne!(
+            next,
+            Period::utc(Unit::Day)
+                .bucket(at("2026-07-02T01:00:00Z"))
+                .expect("a bucket")
+        );
     }
 
     #[test]
@@ -136,10 +154,19 @@ mod tests {
     #[test]
     fn weeks_begin_on_monday_and_months_on_the_first() {
         let week = Period::utc(Unit::Week);
-        assert_eq!(week.bucket(at("2026-11-16T00:00:00Z")), week.bucket(at("2026-11-22T23:59:59Z")));
-        assert_ne!(week.bucket(at("2026-11-15T23:59:59Z")), week.bucket(at("2026-11-16T00:00:00Z")));
+        assert_eq!(
+            week.bucket(at("2026-11-16T00:00:00Z")),
+            week.bucket(at("2026-11-22T23:59:59Z"))
+        );
+        assert_ne!(
+            week.bucket(at("2026-11-15T23:59:59Z")),
+            week.bucket(at("2026-11-16T00:00:00Z"))
+        );
         let month = Period::utc(Unit::Month);
-        assert_ne!(month.bucket(at("2026-11-30T23:59:59Z")), month.bucket(at("2026-12-01T00:00:00Z")));
+        assert_ne!(
+            month.bucket(at("2026-11-30T23:59:59Z")),
+            month.bucket(at("2026-12-01T00:00:00Z"))
+        );
     }
 
     #[test]

@@ -50,6 +50,8 @@ impl Dedup {
 impl Dedup {
     /// What a queue that was declared unique gives to submissions that say nothing (contract 2.15).
     pub fn of_unique_queue() -> Self {
-        Dedup::by(KeySource::Input).scope(Scope::Queue).hold(Hold::until_started())
+        Dedup::by(KeySource::Input)
+            .scope(Scope::Queue)
+            .hold(Hold::until_started())
     }
 }

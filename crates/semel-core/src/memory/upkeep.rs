@@ -18,9 +18,7 @@ impl Inner {
             self.prune_documents(budget, moment),
             self.prune_feeds(budget),
         ];
-        let spent = [expired, pruned + stubbed, ledger]
-            .into_iter()
-            .chain(others);
+        let spent = [expired, pruned + stubbed, ledger].into_iter().chain(others);
         UpkeepReport {
             expired: expired as u64,
             pruned: pruned as u64,

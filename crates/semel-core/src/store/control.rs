@@ -23,7 +23,9 @@ pub struct Setting {
 impl Setting {
     /// Whether work is held back at a moment.
     pub fn is_paused(&self, now: Timestamp) -> bool {
-        self.paused.as_ref().is_some_and(|pause| pause.until.is_none_or(|until| now < until))
+        self.paused
+            .as_ref()
+            .is_some_and(|pause| pause.until.is_none_or(|until| now < until))
     }
 
     /// The setting after a change at `now`.
@@ -33,7 +35,11 @@ impl Setting {
         match change {
             SettingChange::Pause { lasting, reason } => {
                 let until = lasting.map(|length| now.plus(length));
-                next.paused = Some(Pause { since: now, until, reason: reason.clone() });
+                next.paused = Some(Pause {
+                    since: now,
+                    until,
+                    reason: reason.clone(),
+                });
             }
             SettingChange::Resume => next.paused = None,
             SettingChange::Intake { open } => next.closed = !open,
@@ -174,7 +180,11 @@ pub struct Retention {
 
 impl Default for Retention {
     fn default() -> Self {
-        Retention { complete: Millis::from_days(7), failed: Millis::from_days(30), ledger: Millis::from_days(30) }
+        Retention {
+            complete: Millis::from_days(7),
+            failed: Millis::from_days(30),
+            ledger: Millis::from_days(30),
+        }
     }
 }
 
@@ -189,7 +199,10 @@ pub struct UpkeepRequest {
 
 impl Default for UpkeepRequest {
     fn default() -> Self {
-        UpkeepRequest { retention: Retention::default(), budget: 1_000 }
+        UpkeepRequest {
+            retention: Retention::default(),
+            budget: 1_000,
+        }
     }
 }
 

@@ -25,14 +25,19 @@ impl Page {
 
     /// The rows after a page.
     pub fn after(cursor: impl Into<String>, limit: usize) -> Self {
-        Page { cursor: Some(cursor.into()), limit }
+        Page {
+            cursor: Some(cursor.into()),
+            limit,
+        }
     }
 
     /// The cursor as the number a store wrote into it for this query; anything else is refused (contract 8.1).
     ///
     /// `query` names the list and its filter, so a cursor of another query is told apart.
     pub fn position(&self, query: &str) -> Result<Option<i64>, Invalid> {
-        self.place(query)?.map(|position| position.parse().map_err(|_| wrong_cursor())).transpose()
+        self.place(query)?
+            .map(|position| position.parse().map_err(|_| wrong_cursor()))
+            .transpose()
     }
 
     /// As [`Page::position`], for a cursor that is a text.
@@ -40,7 +45,9 @@ impl Page {
         if self.limit == 0 || self.limit > limits::PAGE {
             return Err(Invalid::new("limit", format!("1 to {}", limits::PAGE)).found(self.limit.to_string()));
         }
-        let Some(cursor) = &self.cursor else { return Ok(None) };
+        let Some(cursor) = &self.cursor else {
+            return Ok(None);
+        };
         let (tag, place) = cursor.split_once('.').ok_or_else(wrong_cursor)?;
         if tag != query_tag(query) {
             return Err(wrong_cursor());
@@ -55,7 +62,10 @@ impl Page {
 }
 
 fn wrong_cursor() -> Invalid {
-    Invalid::new("cursor", "the next_cursor of the page before, with the same filter")
+    Invalid::new(
+        "cursor",
+        "the next_cursor of the page before, with the same filter",
+    )
 }
 
 fn query_tag(query: &str) -> String {

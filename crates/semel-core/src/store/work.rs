@@ -291,11 +291,13 @@ impl Act {
     /// Refuses what makes no sense whatever is stored.
     pub fn check(&self) -> Result<(), Invalid> {
         match self {
-            Act::Resolve { resolution: Resolution::Happened { output }, .. }
-                if output.as_str().len() > limits::OUTPUT_BYTES =>
-            {
-                Err(Invalid::new("output of a step", format!("at most {} bytes", limits::OUTPUT_BYTES)))
-            }
+            Act::Resolve {
+                resolution: Resolution::Happened { output },
+                ..
+            } if output.as_str().len() > limits::OUTPUT_BYTES => Err(Invalid::new(
+                "output of a step",
+                format!("at most {} bytes", limits::OUTPUT_BYTES),
+            )),
             _ => Ok(()),
         }
     }
