@@ -183,7 +183,8 @@ async fn a_place_that_leads_to_a_finished_job_does_not_run_it_again() {
         "a finished job is handed out"
     );
     assert_eq!(patient.state(&done).await, Some(State::Complete));
-    patient.assert_found(&["I8", "I25"]).await;
+    // The claim has taken the stray place away; the number of waiting jobs is still wrong.
+    patient.assert_found(&["I25"]).await;
     patient.repair().await;
     assert_eq!(patient.run_all().await, []);
 }

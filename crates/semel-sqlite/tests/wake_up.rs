@@ -64,6 +64,12 @@ async fn latencies(submits: &Arc<SqliteStore>, waits: &Arc<SqliteStore>, rounds:
         let committed = now();
         let woken = waiter.await.expect("a waiter does not panic");
         measured.push(woken.saturating_duration_since(committed));
+        // Work that is due ends a wait at once: the next round begins without any.
+        let claims = submits
+            .claim(kit::claim_request(10))
+            .await
+            .expect("the store answers");
+        assert_eq!(claims.len(), 1, "the job of this round");
     }
     measured
 }

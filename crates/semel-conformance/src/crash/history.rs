@@ -18,8 +18,8 @@ pub(super) struct History {
     pub(super) touched: BTreeSet<JobId>,
     /// What was counted for sure.
     pub(super) counts: BTreeMap<Counter, i64>,
-    /// Refused writes of unknown calls: counted when the call was made once more, and perhaps before.
-    pub(super) maybe_stale: i64,
+    /// What may have been counted by unknown calls, beyond what is sure.
+    pub(super) perhaps: BTreeMap<Counter, i64>,
     /// Calls learned of.
     pub(super) calls: u64,
 }
@@ -103,6 +103,10 @@ impl History {
         *self.counts.entry(counter).or_default() += 1;
     }
 
+    fn perhaps(&mut self, counter: Counter) {
+        *self.perhaps.entry(counter).or_default() += 1;
+    }
+
     fn track(&mut self, id: &JobId) -> &mut Track {
         self.touched.insert(id.clone());
         self.jobs.entry(id.clone()).or_default()
@@ -173,10 +177,26 @@ impl History {
         self.refused(call);
     }
 
+    /// A refused write is counted each time it is made: of an unknown call, perhaps twice.
     fn refused(&mut self, call: &Call) {
-        self.track(&id(call.asked(1)));
         self.count(Counter::StaleWrites);
-        self.maybe_stale += i64::from(call.repeated);
+        if call.repeated {
+            self.perhaps(Counter::StaleWrites);
+        }
+        let fence: i64 = call.asked(2).parse().expect("a fence");
+        let given_back = call.repeated && matches!(call.asked(3), "retry" | "hand_back");
+        let superseded = given_back && call.said(1) == "lost";
+        let track = self.track(&id(call.asked(1)));
+        if superseded && let Some(first @ None) = track.leases.get_mut(&fence) {
+            // The job could be leased again only because the unknown settlement had given it back.
+            *first = Some("queued".to_owned());
+            if call.asked(3) == "retry" {
+                self.count(Counter::Retried);
+            }
+        } else if given_back && call.asked(3) == "retry" {
+            // It was cancelled since: before the settlement, or after it.
+            self.perhaps(Counter::Retried);
+        }
     }
 
     /// Each job is cancelled at most once here, so a job found cancelled by the same call made again was cancelled by it.

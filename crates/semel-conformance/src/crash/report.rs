@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use semel_core::counters::Counter;
+
 use super::history::History;
 use super::log::Call;
 
@@ -22,6 +24,8 @@ pub(crate) struct Report {
     jobs: usize,
     /// What the history counted, held equal to the store's counters.
     counted: BTreeMap<&'static str, i64>,
+    /// What unknown calls may have counted beyond that.
+    perhaps: BTreeMap<&'static str, i64>,
 }
 
 impl Report {
@@ -43,11 +47,10 @@ impl Report {
     pub(super) fn finished(&mut self, history: &History) {
         self.calls = history.calls;
         self.jobs = history.jobs.len();
-        self.counted = history
-            .counts
-            .iter()
-            .map(|(counter, n)| (counter.word(), *n))
-            .collect();
+        let by_word =
+            |counts: &BTreeMap<Counter, i64>| counts.iter().map(|(of, n)| (of.word(), *n)).collect();
+        self.counted = by_word(&history.counts);
+        self.perhaps = by_word(&history.perhaps);
     }
 
     /// How many of a hundred kills interrupted a call.
@@ -81,7 +84,11 @@ impl fmt::Display for Report {
             writeln!(f, "    {calls:>3}  {kills:>6} kills")?;
         }
         writeln!(f, "  unknown calls: {:?}", self.unknown)?;
-        writeln!(f, "  counted: {:?}", self.counted)?;
+        writeln!(
+            f,
+            "  counted: {:?}, and by unknown calls at most {:?}",
+            self.counted, self.perhaps
+        )?;
         write!(f, "  of {all} unknown submissions {there} had made their job")
     }
 }

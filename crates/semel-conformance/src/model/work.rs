@@ -4,10 +4,7 @@ use semel_core::ids::Name;
 use semel_core::json::Json;
 use semel_core::lifecycle::Settle;
 use semel_core::limits;
-use semel_core::step::StepPhase;
-use semel_core::store::{
-    Beat, ClaimRequest, Claimed, ExtendRequest, Settlement, StepOutcome, StepRequest, WriteOutcome,
-};
+use semel_core::store::{Beat, ClaimRequest, Claimed, ExtendRequest, Settlement, WriteOutcome};
 use semel_core::time::Millis;
 use semel_core::view::Job;
 
