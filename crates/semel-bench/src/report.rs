@@ -124,7 +124,7 @@ impl Report {
         });
     }
 
-    /// Everything, ceilings first.
+    /// Everything, ceilings first, by their batch.
     pub fn figures(&self) -> Vec<Figure> {
         let ceiling = |(metric, rates): &(String, Vec<f64>)| Figure {
             metric: metric.clone(),
@@ -132,11 +132,10 @@ impl Report {
             unit: "rows/s",
             ratio: None,
         };
-        self.ceilings
-            .iter()
-            .map(ceiling)
-            .chain(self.figures.iter().cloned())
-            .collect()
+        let mut figures: Vec<Figure> = self.ceilings.iter().map(ceiling).collect();
+        figures.sort_by_key(|figure| (figure.metric.len(), figure.metric.clone()));
+        figures.extend(self.figures.iter().cloned());
+        figures
     }
 
     /// For people: values, ratios, and whether the targets are met.
