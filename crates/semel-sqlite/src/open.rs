@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use semel_core::error::StoreError;
@@ -139,6 +140,8 @@ fn connect(options: &Options, create: bool) -> Result<Connection, Fail> {
         None => Connection::open_with_flags(&options.path, flags)?,
     };
     connection.busy_handler(Some(wait_for_others))?;
+    // Plans do not depend on values here; without this some statements are prepared anew at every commit.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(statements::COUNT + 32);
     connection.pragma_update(None, "synchronous", options.synchronous.word())?;
     connection.pragma_update(None, "cache_size", -i64::from(options.cache_mib) * 1_024)?;
