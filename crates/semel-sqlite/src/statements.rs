@@ -151,6 +151,7 @@ statements! {
     ResetFind = "reset_find",
     RemovedJobs = "removed_jobs",
     LaneRemovedAny = "lane_removed_any",
+    LaneSwept = "lane_swept",
     LifeScan = "life_scan",
     KeyScan = "key_scan",
     LedgerKeyCount = "ledger_key_count",

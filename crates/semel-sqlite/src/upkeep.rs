@@ -152,6 +152,9 @@ fn sweep(tx: &mut Tx<'_>, budget: usize, report: &mut UpkeepReport) -> Result<()
         let found = jobs.query_map(params![lane, 0, budget as i64], |row| row.get::<_, i64>(0))?;
         let seqs = found.collect::<rusqlite::Result<Vec<_>>>()?;
         report.more |= seqs.len() == budget;
+        if seqs.len() < budget {
+            tx.statements.get(Sql::LaneSwept)?.execute([lane])?;
+        }
         for seq in seqs {
             let row = tx
                 .statements

@@ -16,7 +16,8 @@ CREATE TABLE floor (
   value INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- A task in a queue. Its jobs by phase, its counters ever. `removed` with its queue, it stays for its totals.
+-- A task in a queue. Its jobs by phase, its counters ever. `removed` with its queue (1, and 2 once its jobs are swept),
+-- it stays for its totals.
 CREATE TABLE lane (
   lane INTEGER PRIMARY KEY,
   ns INTEGER NOT NULL, queue TEXT NOT NULL, task TEXT NOT NULL, removed INTEGER NOT NULL DEFAULT 0,

@@ -1,2 +1,2 @@
 -- Lanes whose jobs are to be swept. ?1 namespace.
-SELECT lane FROM lane WHERE ns = ?1 AND removed = 1 AND waiting + running + deferred + parked + complete + failed + cancelled > 0
+SELECT lane FROM lane WHERE ns = ?1 AND removed = 1
