@@ -70,20 +70,19 @@ impl Writer {
         R: Send + 'static,
         F: FnMut(&mut Tx<'_>) -> Result<R, Fail> + Send + 'static,
     {
-        let (reply, answer) = oneshot::channel();
-        let call = Work {
-            doing,
-            work,
-            result: None,
-            reply,
-            dry: false,
-        };
-        self.send(Box::new(call), doing)?;
-        answer.await.map_err(|_| StoreError::unavailable(doing))?
+        self.call(doing, work, false).await
     }
 
     /// Runs work and takes everything back: what would happen (contract 2.14).
     pub async fn rehearse<R, F>(&self, doing: &'static str, work: F) -> Result<R, StoreError>
+    where
+        R: Send + 'static,
+        F: FnMut(&mut Tx<'_>) -> Result<R, Fail> + Send + 'static,
+    {
+        self.call(doing, work, true).await
+    }
+
+    async fn call<R, F>(&self, doing: &'static str, work: F, dry: bool) -> Result<R, StoreError>
     where
         R: Send + 'static,
         F: FnMut(&mut Tx<'_>) -> Result<R, Fail> + Send + 'static,
@@ -94,7 +93,7 @@ impl Writer {
             work,
             result: None,
             reply,
-            dry: true,
+            dry,
         };
         self.send(Box::new(call), doing)?;
         answer.await.map_err(|_| StoreError::unavailable(doing))?
