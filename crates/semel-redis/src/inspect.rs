@@ -26,7 +26,7 @@ use crate::tx::{Slot, Tx};
 /// Jobs one page of a list looks at before it says how far it came.
 const SEARCH: usize = 100_000;
 /// Chunks of the order of arrival read at once.
-const CHUNKS: usize = 8;
+const CHUNKS: usize = 4;
 /// Members of an index read at once.
 const MEMBERS: usize = 500;
 
@@ -175,52 +175,45 @@ impl Tx<'_> {
 
     async fn older_of_all(&self, before: i64) -> Result<Vec<(i64, Id)>, StoreError> {
         let keys = self.names();
-        let mut ask = redis::pipe();
-        ask.cmd("ZREVRANGEBYSCORE")
-            .arg(keys.chunks())
-            .arg(Keys::chunk(before.saturating_sub(1)))
-            .arg("-inf")
-            .arg("LIMIT")
-            .arg(0)
-            .arg(CHUNKS);
-        let mut before_chunk = before;
+        let mut highest = Keys::chunk(before.saturating_sub(1));
         loop {
+            let mut ask = redis::pipe();
+            ask.cmd("ZREVRANGEBYSCORE")
+                .arg(keys.chunks())
+                .arg(highest)
+                .arg("-inf")
+                .arg("LIMIT")
+                .arg(0)
+                .arg(CHUNKS);
             let chunks = answer::all_bytes(self.look(&ask).await?.remove(0))?;
-            if chunks.is_empty() {
+            let Some(lowest) = chunks.last().map(|chunk| answer::parse(chunk)).transpose()? else {
                 return Ok(Vec::new());
-            }
-            let mut read = redis::pipe();
-            let mut lowest = before_chunk;
-            for chunk in &chunks {
-                let chunk = answer::parse(chunk)?;
-                lowest = lowest.min(chunk);
-                read.cmd("HGETALL").arg(keys.order(chunk));
-            }
-            let mut jobs = Vec::new();
-            for answer in self.look(&read).await? {
-                for (seq, id) in answer::pairs(answer)? {
-                    let id = id
-                        .try_into()
-                        .map_err(|_| StoreError::corrupt("an arrival that is no job"))?;
-                    jobs.push((answer::parse(&seq)?, Id(id)));
-                }
-            }
+            };
+            let mut jobs = self.jobs_in(&chunks).await?;
             jobs.retain(|(seq, _)| *seq < before);
             jobs.sort_unstable_by(|a, b| b.cmp(a));
             if !jobs.is_empty() {
                 return Ok(jobs);
             }
-            // Only chunks that hold nothing before this place: look further down.
-            before_chunk = lowest;
-            ask = redis::pipe();
-            ask.cmd("ZREVRANGEBYSCORE")
-                .arg(keys.chunks())
-                .arg(lowest - 1)
-                .arg("-inf")
-                .arg("LIMIT")
-                .arg(0)
-                .arg(CHUNKS);
+            highest = lowest - 1;
         }
+    }
+
+    async fn jobs_in(&self, chunks: &[Vec<u8>]) -> Result<Vec<(i64, Id)>, StoreError> {
+        let mut ask = redis::pipe();
+        for chunk in chunks {
+            ask.cmd("HGETALL").arg(self.names().order(answer::parse(chunk)?));
+        }
+        let mut jobs = Vec::new();
+        for answer in self.look(&ask).await? {
+            for (seq, id) in answer::pairs(answer)? {
+                let id = id
+                    .try_into()
+                    .map_err(|_| StoreError::corrupt("an arrival that is no job"))?;
+                jobs.push((answer::parse(&seq)?, Id(id)));
+            }
+        }
+        Ok(jobs)
     }
 
     async fn older_of_phase(&self, phase: Phase, before: i64) -> Result<Vec<(i64, Id)>, StoreError> {
@@ -296,47 +289,23 @@ impl Tx<'_> {
     /// Jobs by filter, newest first.
     pub async fn jobs(&mut self, filter: &JobFilter, page: &Page) -> Result<Listing<Job>, StoreError> {
         let query = format!("jobs {filter:?}");
-        let mut before = page.position(&query)?.unwrap_or(i64::MAX);
+        let before = page.position(&query)?.unwrap_or(i64::MAX);
         let source = self.source(filter).await?;
-        let (mut items, mut looked, mut last) = (Vec::new(), 0, before);
-        loop {
-            let found = self.older(&source, before).await?;
-            let Some((lowest, _)) = found.last().copied() else {
-                return Ok(Listing {
-                    items,
-                    next_cursor: None,
-                });
-            };
-            for part in found.chunks(MEMBERS) {
-                let ids: Vec<Id> = part.iter().map(|(_, id)| *id).collect();
-                self.load_jobs(&ids).await?;
-                for (seq, id) in part {
-                    let Some(head) = self.head(id).await?.filter(|head| head.seq == *seq) else {
-                        continue;
-                    };
-                    let job = self.job(&head).await?;
-                    if !matches(filter, &head, &job) {
-                        continue;
-                    }
-                    if items.len() == page.limit {
-                        return Ok(Listing {
-                            items,
-                            next_cursor: Some(Page::cursor(&query, last)),
-                        });
-                    }
-                    items.push(job);
-                    last = *seq;
+        let mut walk = Walk::new(source, before, page.limit);
+        let mut rows = Rows::new(page.limit);
+        while !rows.is_full() {
+            let Some(part) = walk.next(self).await? else { break };
+            for (seq, id) in part {
+                let Some(head) = self.head(&id).await?.filter(|head| head.seq == seq) else {
+                    continue;
+                };
+                let job = self.job(&head).await?;
+                if matches(filter, &head, &job) {
+                    rows.push(seq, job);
                 }
-                looked += part.len();
-            }
-            before = lowest;
-            if looked >= SEARCH {
-                return Ok(Listing {
-                    items,
-                    next_cursor: Some(Page::cursor(&query, lowest)),
-                });
             }
         }
+        Ok(rows.listing(&query, &walk))
     }
 
     // Keys.
@@ -344,7 +313,7 @@ impl Tx<'_> {
     /// Keys by filter, those of the newest jobs first.
     pub async fn keys(&mut self, filter: &KeyFilter, page: &Page) -> Result<Listing<KeyRow>, StoreError> {
         let query = format!("keys {filter:?}");
-        let mut before = page.position(&query)?.unwrap_or(i64::MAX);
+        let before = page.position(&query)?.unwrap_or(i64::MAX);
         let source = match &filter.job {
             Some(id) => {
                 let ids = self.shard.locate(id).into_iter().collect();
@@ -352,45 +321,32 @@ impl Tx<'_> {
             }
             None => Source::All,
         };
-        let (mut items, mut looked, mut last) = (Vec::new(), 0, before);
-        loop {
-            let found = self.older(&source, before).await?;
-            let Some((lowest, _)) = found.last().copied() else {
-                return Ok(Listing {
-                    items,
-                    next_cursor: None,
-                });
-            };
-            let ids: Vec<Id> = found.iter().map(|(_, id)| *id).collect();
-            self.load_jobs(&ids).await?;
-            for (seq, id) in &found {
-                let Some(head) = self.head(id).await?.filter(|head| head.seq == *seq) else {
+        let mut walk = Walk::new(source, before, page.limit);
+        let mut rows = Rows::new(page.limit);
+        while !rows.is_full() {
+            let Some(part) = walk.next(self).await? else { break };
+            self.load_totals(&part).await?;
+            for (seq, id) in part {
+                let Some(head) = self.head(&id).await?.filter(|head| head.seq == seq) else {
                     continue;
                 };
-                let Some(row) = self.key_row(&head).await? else {
-                    continue;
-                };
-                if !matches_key(filter, &row) {
-                    continue;
+                if let Some(row) = self.key_row(&head).await?.filter(|row| matches_key(filter, row)) {
+                    rows.push(seq, row);
                 }
-                if items.len() == page.limit {
-                    return Ok(Listing {
-                        items,
-                        next_cursor: Some(Page::cursor(&query, last)),
-                    });
-                }
-                items.push(row);
-                last = *seq;
-            }
-            looked += found.len();
-            before = lowest;
-            if looked >= SEARCH {
-                return Ok(Listing {
-                    items,
-                    next_cursor: Some(Page::cursor(&query, lowest)),
-                });
             }
         }
+        Ok(rows.listing(&query, &walk))
+    }
+
+    /// How much the keys of some jobs have absorbed, read at once.
+    async fn load_totals(&mut self, part: &[(i64, Id)]) -> Result<(), StoreError> {
+        let keys = self.names();
+        let mut slots = Vec::new();
+        for (_, id) in part {
+            let digest = self.head(id).await?.and_then(|head| head.digest);
+            slots.extend(digest.map(|digest| Slot::new(keys.absorbed(&digest), *digest.as_bytes())));
+        }
+        self.load(slots).await
     }
 
     async fn key_row(&mut self, head: &Head) -> Result<Option<KeyRow>, StoreError> {
@@ -657,6 +613,91 @@ impl Tx<'_> {
         let mut groups: Vec<ErrorGroup> = groups.into_values().collect();
         groups.sort_by_key(|group| std::cmp::Reverse(group.jobs));
         Ok(groups)
+    }
+}
+
+/// A walk over jobs, newest first, a part at a time: short parts first, as most pages are short.
+struct Walk {
+    source: Source,
+    before: i64,
+    part: usize,
+    looked: usize,
+    found: Vec<(i64, Id)>,
+    ended: bool,
+}
+
+impl Walk {
+    fn new(source: Source, before: i64, limit: usize) -> Self {
+        Walk {
+            source,
+            before,
+            part: limit + 1,
+            looked: 0,
+            found: Vec::new(),
+            ended: false,
+        }
+    }
+
+    /// The next part, with everything about its jobs read; none at the end, or after a long search.
+    async fn next(&mut self, tx: &mut Tx<'_>) -> Result<Option<Vec<(i64, Id)>>, StoreError> {
+        if self.looked >= SEARCH {
+            return Ok(None);
+        }
+        if self.found.is_empty() {
+            self.found = tx.older(&self.source, self.before).await?;
+            self.ended = self.found.is_empty();
+        }
+        let rest = self.found.split_off(self.part.min(self.found.len()));
+        let part = std::mem::replace(&mut self.found, rest);
+        let Some((lowest, _)) = part.last() else {
+            return Ok(None);
+        };
+        self.before = *lowest;
+        self.looked += part.len();
+        self.part = (self.part * 2).min(MEMBERS);
+        let ids: Vec<Id> = part.iter().map(|(_, id)| *id).collect();
+        tx.load_jobs(&ids).await?;
+        Ok(Some(part))
+    }
+}
+
+/// The rows of a page, and one more: whether there is one decides whether the list goes on.
+struct Rows<T> {
+    rows: Vec<(i64, T)>,
+    limit: usize,
+}
+
+impl<T> Rows<T> {
+    fn new(limit: usize) -> Self {
+        Rows {
+            rows: Vec::new(),
+            limit,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.rows.len() > self.limit
+    }
+
+    fn push(&mut self, seq: i64, row: T) {
+        if !self.is_full() {
+            self.rows.push((seq, row));
+        }
+    }
+
+    fn listing(mut self, query: &str, walk: &Walk) -> Listing<T> {
+        let full = self.is_full();
+        self.rows.truncate(self.limit);
+        let last = self.rows.last().map(|(seq, _)| *seq);
+        let next_cursor = match (full, walk.ended) {
+            (true, _) => last.map(|last| Page::cursor(query, last)),
+            (false, true) => None,
+            (false, false) => Some(Page::cursor(query, walk.before)),
+        };
+        Listing {
+            items: self.rows.into_iter().map(|(_, row)| row).collect(),
+            next_cursor,
+        }
     }
 }
 

@@ -8,28 +8,32 @@ pub struct Scripts {
     pub begin: Script,
     /// Writes what was decided, if what it rested on is unchanged.
     pub apply: Script,
+    /// Whether what an answer rests on is unchanged.
+    pub check: Script,
 }
+
+const BEGIN: &str = include_str!("lua/begin.lua");
+const APPLY: &str = include_str!("lua/apply.lua");
+const CHECK: &str = include_str!("lua/check.lua");
 
 impl Scripts {
     /// All of them, hashed.
     pub fn new() -> Self {
         Scripts {
-            begin: Script::new(include_str!("lua/begin.lua")),
-            apply: Script::new(include_str!("lua/apply.lua")),
+            begin: Script::new(BEGIN),
+            apply: Script::new(APPLY),
+            check: Script::new(CHECK),
         }
     }
 
     /// What makes a server know them again, after a restart or a flush.
     pub fn load(&self) -> Vec<Cmd> {
-        let texts = [include_str!("lua/begin.lua"), include_str!("lua/apply.lua")];
-        texts
-            .iter()
-            .map(|text| {
-                let mut load = redis::cmd("SCRIPT");
-                load.arg("LOAD").arg(*text);
-                load
-            })
-            .collect()
+        let load = |text: &str| {
+            let mut load = redis::cmd("SCRIPT");
+            load.arg("LOAD").arg(text);
+            load
+        };
+        [BEGIN, APPLY, CHECK].map(load).into()
     }
 }
 

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use redis::Cmd;
+
 use semel_core::error::StoreError;
 use semel_core::ids::{JobId, Name};
 
@@ -82,21 +84,32 @@ impl Shard {
     }
 
     /// Writes a step. One at a time: the server knows the last call of a handle again.
-    pub async fn apply(&self, (keys, arguments): (Vec<String>, Vec<Vec<u8>>)) -> Result<Written, StoreError> {
+    pub async fn apply(
+        &self,
+        (mut keys, arguments): (Vec<String>, Vec<Vec<u8>>),
+    ) -> Result<Written, StoreError> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut all = Vec::with_capacity(keys.len() + 1);
-        all.push(self.keys.applied(&self.handle));
-        all.extend(keys);
-        let mut call = scripts::call(&self.link.scripts.apply, &all);
+        keys.push(self.keys.applied(&self.handle));
+        let mut call = scripts::call(&self.link.scripts.apply, &keys);
         call.arg(number);
-        for argument in &arguments {
+        self.written(call, &arguments).await
+    }
+
+    /// Whether fields are as they were read.
+    pub async fn check(&self, keys: &[String], arguments: &[Vec<u8>]) -> Result<Written, StoreError> {
+        let call = scripts::call(&self.link.scripts.check, keys);
+        self.written(call, arguments).await
+    }
+
+    async fn written(&self, mut call: Cmd, arguments: &[Vec<u8>]) -> Result<Written, StoreError> {
+        for argument in arguments {
             call.arg(argument);
         }
         let mut ask = redis::pipe();
         ask.add_command(call);
         let answer = self.link.ask("writing", &ask).await?.remove(0);
         match answer::bytes(answer)?.as_deref() {
-            Some(b"applied" | b"before") => Ok(Written::Done),
+            Some(b"applied" | b"before" | b"same") => Ok(Written::Done),
             Some(b"conflict") => Ok(Written::Conflict),
             other => Err(StoreError::corrupt(format!("the server answers {other:?}"))),
         }

@@ -254,8 +254,7 @@ impl<'s> Tx<'s> {
         if let Some(place) = self.key_places.get(&key) {
             return *place;
         }
-        // KEYS[1] is the handle's own.
-        let place = self.keys.len() + 2;
+        let place = self.keys.len() + 1;
         self.keys.push(key.clone());
         self.key_places.insert(key, place);
         place
@@ -366,7 +365,7 @@ impl<'s> Tx<'s> {
     /// Writes everything, if everything that was read is still so.
     pub async fn commit(mut self) -> Result<Written, StoreError> {
         if self.is_idle() {
-            return Ok(Written::Done);
+            return self.verify().await;
         }
         let changed = self.config.version != self.config_before;
         if changed {
@@ -420,20 +419,37 @@ impl<'s> Tx<'s> {
         }
     }
 
-    fn script(mut self) -> (Vec<String>, Vec<Vec<u8>>) {
+    /// An answer that writes nothing may rest on several fields: they must have been so at one instant.
+    async fn verify(mut self) -> Result<Written, StoreError> {
+        if self.slots.len() < 2 {
+            return Ok(Written::Done);
+        }
+        let (_, compared) = self.compared();
+        self.shard.check(&self.keys, &compared).await
+    }
+
+    /// What was read, as the scripts take it, and how much it is.
+    fn compared(&mut self) -> (usize, Vec<Vec<u8>>) {
         let mut compared: Vec<(Slot, Option<Vec<u8>>)> = std::mem::take(&mut self.slots)
             .into_iter()
             .filter_map(|(slot, entry)| entry.read.map(|read| (slot, read)))
             .collect();
         let version = (self.config_before != 0).then(|| self.config_before.to_string().into_bytes());
         compared.push((Slot::new(self.shard.keys.meta(), "config"), version));
-        let number = |number: usize| number.to_string().into_bytes();
-        let mut arguments = vec![number(compared.len())];
+        let count = compared.len();
+        let mut arguments = Vec::with_capacity(count * 4);
         for (slot, value) in compared {
             let key = self.place(slot.key);
             let flag = if value.is_some() { b"1" } else { b"0" };
             arguments.extend([number(key), slot.field, flag.to_vec(), value.unwrap_or_default()]);
         }
+        (count, arguments)
+    }
+
+    fn script(mut self) -> (Vec<String>, Vec<Vec<u8>>) {
+        let (count, compared) = self.compared();
+        let mut arguments = vec![number(count)];
+        arguments.extend(compared);
         for Command {
             name,
             key,
@@ -445,6 +461,10 @@ impl<'s> Tx<'s> {
         }
         (self.keys, arguments)
     }
+}
+
+fn number(number: usize) -> Vec<u8> {
+    number.to_string().into_bytes()
 }
 
 /// Commands that take any number of members or pairs.

@@ -1,5 +1,6 @@
 //! The conformance suite on the Redis store, each case on a server of its own.
 
+#[path = "server/mod.rs"]
 mod server;
 
 use std::process::ExitCode;
@@ -16,7 +17,7 @@ use tokio::runtime::Runtime;
 /// Keeps connections alive: cases bring runtimes of their own, which come and go.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+        .worker_threads(1)
         .enable_all()
         .build()
         .expect("a runtime can be made")

@@ -3,7 +3,7 @@
 -- Atomic: the comparison and all writes. Nothing is written unless every comparison holds.
 -- A call that is repeated, or comes late, writes nothing and says so: a lost reply is asked for again. The numbers of
 -- a handle only grow, and it makes one call at a time.
--- KEYS  1 what this handle has applied last; then every key that is compared or written, all of one hash tag
+-- KEYS  every key that is compared or written, all of one hash tag; last: what this handle has applied last
 -- ARGV  1 number of the call
 --       2 how many comparisons, then for each: key, field, '1' and the value, or '0' and '' for no value
 --       then commands, each: how many arguments follow its name and key; name; key; arguments
@@ -13,7 +13,8 @@
 --         '@publish'  key = 0; arguments: channel, message
 --       keys are given by their place in KEYS
 -- Gives 'applied', 'before' (by the same call), or 'conflict'.
-if tonumber(redis.call('GET', KEYS[1]) or '0') >= tonumber(ARGV[1]) then return 'before' end
+local applied = KEYS[#KEYS]
+if tonumber(redis.call('GET', applied) or '0') >= tonumber(ARGV[1]) then return 'before' end
 local at = 3
 for _ = 1, tonumber(ARGV[2]) do
   local found = redis.call('HGET', KEYS[tonumber(ARGV[at])], ARGV[at + 1])
@@ -24,7 +25,7 @@ for _ = 1, tonumber(ARGV[2]) do
   end
   at = at + 4
 end
-redis.call('SET', KEYS[1], ARGV[1], 'EX', 86400)
+redis.call('SET', applied, ARGV[1], 'EX', 86400)
 local last = #ARGV
 while at <= last do
   local count, name, key = tonumber(ARGV[at]), ARGV[at + 1], tonumber(ARGV[at + 2])

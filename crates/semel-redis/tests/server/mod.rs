@@ -22,7 +22,7 @@ impl Server {
     /// Starts one with these settings.
     pub fn start_with(settings: &[&str]) -> Self {
         for _ in 0..20 {
-            let directory = tempfile::tempdir().expect("a directory");
+            let directory = directory();
             let port = free_port();
             let process = Command::new("redis-server")
                 .args(["--bind", "127.0.0.1", "--save", "", "--loglevel", "warning"])
@@ -71,6 +71,15 @@ impl Drop for Server {
         let _gone = self.process.kill();
         let _status = self.process.wait();
     }
+}
+
+/// In memory where that is possible: no test here cuts the power, and syncing to a slow disk thousands of times only
+/// makes them long.
+fn directory() -> TempDir {
+    let in_memory = tempfile::Builder::new()
+        .prefix("semel-redis-")
+        .tempdir_in("/dev/shm");
+    in_memory.or_else(|_| tempfile::tempdir()).expect("a directory")
 }
 
 fn free_port() -> u16 {
