@@ -122,6 +122,7 @@ impl Tx<'_> {
         let ids = self
             .ids_up_to(index.clone(), before(self.now, kept), budget)
             .await?;
+        report.more |= ids.len() == budget;
         for id in &ids {
             match self.head(id).await?.filter(|head| has_ended(head, complete)) {
                 Some(head) if self.drop_content(&head, true).await? => report.pruned += 1,
