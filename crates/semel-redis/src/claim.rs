@@ -17,6 +17,14 @@ use crate::link::answer;
 use crate::records::Claim;
 use crate::tx::{Slot, Tx};
 
+/// What a shard has for a claim.
+pub struct Outlook {
+    /// This very claim was made there before.
+    pub claimed: bool,
+    /// Negated priority and run_at of its best due job; a lease that has run out may give one.
+    pub best: Option<(i16, i64)>,
+}
+
 /// A place in the order: negated priority, run_at, member (arrival and job).
 type Place = (i16, i64, Vec<u8>);
 
@@ -244,5 +252,42 @@ impl Tx<'_> {
             .min()
             .map(|at| Timestamp::from_millis(at).since(self.now));
         Ok(wait.map(Into::into))
+    }
+}
+
+impl Tx<'_> {
+    /// What this shard has for a claim.
+    pub async fn outlook(
+        &mut self,
+        token: &Id,
+        queues: &[Name],
+        tasks: &[Name],
+    ) -> Result<Outlook, StoreError> {
+        let slot = Slot::claim(self, token);
+        let claimed = self.get(&slot).await?.is_some();
+        let places = self.open_places(queues, tasks).await?;
+        let now = self.now.as_millis();
+        let mut best = self.lease_due.then_some((0, now));
+        if !places.is_empty() {
+            let mut ask = redis::pipe();
+            for (lane, priority) in &places {
+                ask.cmd("ZRANGE")
+                    .arg(self.names().ready(*lane, *priority))
+                    .arg(0)
+                    .arg(0)
+                    .arg("WITHSCORES");
+            }
+            for ((_, priority), answer) in places.iter().zip(self.look(&ask).await?) {
+                let first = answer::pairs(answer)?
+                    .first()
+                    .map(|(_, at)| answer::parse(at))
+                    .transpose()?;
+                let due = first
+                    .filter(|run_at| *run_at <= now)
+                    .map(|run_at| (-i16::from(*priority), run_at));
+                best = [best, due].into_iter().flatten().min();
+            }
+        }
+        Ok(Outlook { claimed, best })
     }
 }

@@ -10,11 +10,9 @@ use semel_core::ids::{Digest, JobId, Name};
 use semel_core::job::{Phase, State};
 use semel_core::json::Json;
 use semel_core::step::StepRecord;
-use semel_core::store::{JobFilter, KeyFilter, LedgerFilter, Page, StepFilter};
+use semel_core::store::{JobFilter, KeyFilter, LedgerFilter, StepFilter};
 use semel_core::time::Timestamp;
-use semel_core::view::{
-    AttemptView, ErrorGroup, Job, KeyRow, KeyView, LedgerEntry, Listing, StepView, error_group,
-};
+use semel_core::view::{AttemptView, ErrorGroup, Job, KeyRow, KeyView, LedgerEntry, StepView, error_group};
 
 use crate::head::Head;
 use crate::jobs::is_rare;
@@ -286,13 +284,16 @@ impl Tx<'_> {
         Ok(ids)
     }
 
-    /// Jobs by filter, newest first.
-    pub async fn jobs(&mut self, filter: &JobFilter, page: &Page) -> Result<Listing<Job>, StoreError> {
-        let query = format!("jobs {filter:?}");
-        let before = page.position(&query)?.unwrap_or(i64::MAX);
+    /// Jobs by filter, newest first, from before an arrival.
+    pub async fn jobs(
+        &mut self,
+        filter: &JobFilter,
+        before: i64,
+        limit: usize,
+    ) -> Result<Part<Job>, StoreError> {
         let source = self.source(filter).await?;
-        let mut walk = Walk::new(source, before, page.limit);
-        let mut rows = Rows::new(page.limit);
+        let mut walk = Walk::new(source, before, limit);
+        let mut rows = Rows::new(limit);
         while !rows.is_full() {
             let Some(part) = walk.next(self).await? else { break };
             for (seq, id) in part {
@@ -305,15 +306,18 @@ impl Tx<'_> {
                 }
             }
         }
-        Ok(rows.listing(&query, &walk))
+        Ok(rows.part(&walk))
     }
 
     // Keys.
 
-    /// Keys by filter, those of the newest jobs first.
-    pub async fn keys(&mut self, filter: &KeyFilter, page: &Page) -> Result<Listing<KeyRow>, StoreError> {
-        let query = format!("keys {filter:?}");
-        let before = page.position(&query)?.unwrap_or(i64::MAX);
+    /// Keys by filter, those of the newest jobs first, from before an arrival.
+    pub async fn keys(
+        &mut self,
+        filter: &KeyFilter,
+        before: i64,
+        limit: usize,
+    ) -> Result<Part<KeyRow>, StoreError> {
         let source = match &filter.job {
             Some(id) => {
                 let ids = self.shard.locate(id).into_iter().collect();
@@ -321,8 +325,8 @@ impl Tx<'_> {
             }
             None => Source::All,
         };
-        let mut walk = Walk::new(source, before, page.limit);
-        let mut rows = Rows::new(page.limit);
+        let mut walk = Walk::new(source, before, limit);
+        let mut rows = Rows::new(limit);
         while !rows.is_full() {
             let Some(part) = walk.next(self).await? else { break };
             self.load_totals(&part).await?;
@@ -335,7 +339,7 @@ impl Tx<'_> {
                 }
             }
         }
-        Ok(rows.listing(&query, &walk))
+        Ok(rows.part(&walk))
     }
 
     /// How much the keys of some jobs have absorbed, read at once.
@@ -398,14 +402,13 @@ impl Tx<'_> {
 
     // The ledger.
 
-    /// Absorbed submissions, newest first.
+    /// Absorbed submissions, newest first, from before a number.
     pub async fn ledger(
         &mut self,
         filter: &LedgerFilter,
-        page: &Page,
-    ) -> Result<Listing<LedgerEntry>, StoreError> {
-        let query = format!("ledger {filter:?}");
-        let mut before = page.position(&query)?.unwrap_or(i64::MAX);
+        before: i64,
+        limit: usize,
+    ) -> Result<Part<LedgerEntry>, StoreError> {
         let digest = match (&filter.digest, &filter.holder) {
             (Some(digest), _) => Some(*digest),
             // What a job absorbed came under its key.
@@ -415,17 +418,14 @@ impl Tx<'_> {
             },
             (None, None) => None,
         };
-        let mut items: Vec<LedgerEntry> = Vec::new();
+        let (mut rows, mut before) = (Vec::new(), before);
         loop {
             let entries = match &digest {
                 Some(digest) => self.entries_of(digest, before).await?,
                 None => self.entries_before(before).await?,
             };
             let Some(lowest) = entries.last().map(|entry| entry.n) else {
-                return Ok(Listing {
-                    items,
-                    next_cursor: None,
-                });
+                return Ok(Part { rows, next: None });
             };
             for entry in entries {
                 let fits = filter.digest.is_none_or(|digest| digest == entry.digest)
@@ -436,11 +436,11 @@ impl Tx<'_> {
                 if !fits {
                     continue;
                 }
-                if items.len() == page.limit {
-                    let next_cursor = items.last().map(|last| Page::cursor(&query, last.n));
-                    return Ok(Listing { items, next_cursor });
+                if rows.len() == limit {
+                    let next = rows.last().map(|(n, _)| *n);
+                    return Ok(Part { rows, next });
                 }
-                items.push(entry);
+                rows.push((entry.n, entry));
             }
             before = lowest;
         }
@@ -685,20 +685,28 @@ impl<T> Rows<T> {
         }
     }
 
-    fn listing(mut self, query: &str, walk: &Walk) -> Listing<T> {
+    fn part(mut self, walk: &Walk) -> Part<T> {
         let full = self.is_full();
         self.rows.truncate(self.limit);
         let last = self.rows.last().map(|(seq, _)| *seq);
-        let next_cursor = match (full, walk.ended) {
-            (true, _) => last.map(|last| Page::cursor(query, last)),
+        let next = match (full, walk.ended) {
+            (true, _) => last,
             (false, true) => None,
-            (false, false) => Some(Page::cursor(query, walk.before)),
+            (false, false) => Some(walk.before),
         };
-        Listing {
-            items: self.rows.into_iter().map(|(_, row)| row).collect(),
-            next_cursor,
+        Part {
+            rows: self.rows,
+            next,
         }
     }
+}
+
+/// A part of a list: rows with their places, and where the list goes on, if it does.
+pub struct Part<T> {
+    /// The rows.
+    pub rows: Vec<(i64, T)>,
+    /// The next part begins before this place.
+    pub next: Option<i64>,
 }
 
 /// Where a list takes its jobs from.

@@ -29,7 +29,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 enum Source {
     Server(Client),
-    Cluster(ClusterClient, Vec<String>),
+    Cluster(Box<ClusterClient>, Vec<String>),
     Sentinel(Box<AsyncMutex<SentinelClient>>),
 }
 
@@ -91,7 +91,7 @@ impl Link {
                 let cluster = ClusterClient::builder(urls.iter().map(String::as_str))
                     .connection_timeout(options.timeout)
                     .response_timeout(options.timeout);
-                Source::Cluster(cluster.build().map_err(unusable)?, urls.clone())
+                Source::Cluster(Box::new(cluster.build().map_err(unusable)?), urls.clone())
             }
             Place::Sentinel {
                 sentinels,
@@ -344,6 +344,9 @@ pub mod answer {
     use redis::Value;
     use semel_core::error::StoreError;
 
+    /// A name and a value, or a member and a score.
+    pub type Pair = (Vec<u8>, Vec<u8>);
+
     fn strange(value: &Value) -> StoreError {
         StoreError::corrupt(format!("the server answers {value:?}"))
     }
@@ -389,7 +392,7 @@ pub mod answer {
     }
 
     /// Names and values, or members and scores.
-    pub fn pairs(value: Value) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+    pub fn pairs(value: Value) -> Result<Vec<Pair>, StoreError> {
         let flat = all_bytes(value)?;
         let (pairs, _) = flat.as_chunks::<2>();
         Ok(pairs.iter().map(|[a, b]| (a.clone(), b.clone())).collect())

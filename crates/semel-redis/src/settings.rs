@@ -26,6 +26,12 @@ impl Tx<'_> {
     pub fn change_setting(&mut self, target: &Target, change: &SettingChange) -> Setting {
         let before = self.config.settings.get(target).cloned().unwrap_or_default();
         let after = before.changed(change, self.now);
+        self.adopt_setting(target, after.clone());
+        after
+    }
+
+    /// A setting as it is from now on.
+    pub fn adopt_setting(&mut self, target: &Target, after: Setting) {
         let field = encode_target(target);
         let key = self.names().settings();
         if after == Setting::default() {
@@ -33,12 +39,9 @@ impl Tx<'_> {
             self.change_config().settings.remove(target);
         } else {
             self.run("HSET", key, vec![field, encode_setting(&after)]);
-            self.change_config()
-                .settings
-                .insert(target.clone(), after.clone());
+            self.change_config().settings.insert(target.clone(), after);
         }
         self.signals.work = true;
-        after
     }
 
     /// Removes a queue in one step: its lanes are no longer live (contract 2.16). The sweep comes later.

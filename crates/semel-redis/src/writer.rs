@@ -47,6 +47,8 @@ pub enum Call {
     Act(Vec<Act>),
     /// A setting.
     Set(Target, SettingChange),
+    /// A setting as it was decided in another shard.
+    Adopt(Target, Setting),
     /// A queue goes.
     RemoveQueue(Name),
     /// A document.
@@ -91,6 +93,37 @@ pub enum Reply {
     Upkeep(UpkeepReport),
     /// Of a check-up.
     Findings(Vec<Finding>),
+}
+
+macro_rules! only {
+    ($($name:ident: $variant:ident => $kind:ty),* $(,)?) => {
+        impl Reply {
+            $(
+                /// The reply, of which kind it has to be.
+                pub fn $name(self) -> Result<$kind, StoreError> {
+                    match self {
+                        Reply::$variant(value) => Ok(value),
+                        _ => Err(StoreError::corrupt("the writer answers something else")),
+                    }
+                }
+            )*
+        }
+    };
+}
+
+only! {
+    submitted: Submitted => Vec<Submitted>,
+    written: Written => Vec<WriteOutcome>,
+    steps: Steps => Vec<StepOutcome>,
+    guards: Guards => Vec<GuardOutcome>,
+    claimed: Claimed => Vec<Claimed>,
+    acted: Acted => Vec<ActOutcome>,
+    setting: Setting => Setting,
+    removed: Removed => i64,
+    put: Put => PutOutcome,
+    reset: Reset => Timestamp,
+    upkeep: Upkeep => UpkeepReport,
+    findings: Findings => Vec<Finding>,
 }
 
 type Waiting = (Call, oneshot::Sender<Result<Reply, StoreError>>);
@@ -263,6 +296,10 @@ async fn decide(tx: &mut Tx<'_>, call: &Call, item: usize) -> Result<Reply, Stor
     Ok(match call {
         Call::Act(acts) => Reply::Acted(vec![tx.act(&acts[item]).await?]),
         Call::Set(target, change) => Reply::Setting(tx.change_setting(target, change)),
+        Call::Adopt(target, setting) => {
+            tx.adopt_setting(target, setting.clone());
+            Reply::Setting(setting.clone())
+        }
         Call::RemoveQueue(queue) => Reply::Removed(tx.remove_queue(queue).await?),
         Call::PutDocument(put) => Reply::Put(tx.put_document(put).await?),
         Call::DeleteDocument(kind, name, version) => {

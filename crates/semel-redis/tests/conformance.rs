@@ -28,10 +28,13 @@ pub struct Redis;
 
 /// Opens a store from anywhere, also from within another runtime.
 fn open(url: &str, namespace: &Name, clock: Option<Arc<dyn Clock>>) -> Arc<dyn Store> {
-    let options = RedisOptions {
+    let mut options = RedisOptions {
         namespace: namespace.clone(),
         ..RedisOptions::from_url(url).expect("a valid URL")
     };
+    if let Ok(shards) = std::env::var("SEMEL_REDIS_SHARDS") {
+        options.shards = shards.parse().expect("a number of shards");
+    }
     let connect = async {
         match clock {
             Some(clock) => RedisStore::open_with_clock(options, clock).await,
