@@ -14,7 +14,7 @@ use semel_core::submission::{Prepared, Submission};
 use crate::RedisStore;
 use crate::effects::check_guard;
 use crate::jobs::RESCUE;
-use crate::keys::{Id, locate};
+use crate::keys::Id;
 use crate::route;
 use crate::submit::Item;
 use crate::writer::{Call, Reply};
@@ -40,12 +40,14 @@ impl RedisStore {
         })
     }
 
-    /// A release that names no job of ours still says who holds the key, wherever that is.
-    async fn release_anywhere(&self, act: Act) -> Result<ActOutcome, StoreError> {
-        for member in &self.members {
-            let reply = member
-                .ask("releasing a key", Call::Act(vec![act.clone()]))
-                .await?;
+    /// One act. A release that names the wrong job still says who holds the key, wherever that is.
+    async fn act_somewhere(&self, act: Act) -> Result<ActOutcome, StoreError> {
+        let first = self.shard_of_act(&act);
+        let elsewhere = matches!(act, Act::Release { .. });
+        let rest = (0..self.shards()).filter(|shard| elsewhere && *shard != first);
+        for shard in std::iter::once(first).chain(rest) {
+            let call = Call::Act(vec![act.clone()]);
+            let reply = self.members[shard].ask("acting on jobs", call).await?;
             let outcome = reply.acted()?.remove(0);
             if outcome != ActOutcome::NotFound {
                 return Ok(outcome);
@@ -182,23 +184,10 @@ impl Store for RedisStore {
 
     async fn act(&self, batch: Vec<Act>) -> Result<Vec<ActOutcome>, StoreError> {
         limits::check_batch("acts", batch.len())?;
-        let strays =
-            |act: &Act| matches!(act, Act::Release { holder, .. } if locate(holder, self.shards()).is_none());
-        if self.shards() > 1 && batch.iter().any(strays) {
+        if self.shards() > 1 && batch.iter().any(|act| matches!(act, Act::Release { .. })) {
             let mut outcomes = Vec::with_capacity(batch.len());
             for act in batch {
-                let one = match strays(&act) {
-                    true => self.release_anywhere(act).await?,
-                    false => {
-                        let member = &self.members[self.shard_of_act(&act)];
-                        member
-                            .ask("acting on jobs", Call::Act(vec![act]))
-                            .await?
-                            .acted()?
-                            .remove(0)
-                    }
-                };
-                outcomes.push(one);
+                outcomes.push(self.act_somewhere(act).await?);
             }
             return Ok(outcomes);
         }

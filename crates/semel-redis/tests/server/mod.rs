@@ -1,5 +1,7 @@
 //! A private Redis server: on loopback, on a free port, in a directory of its own, with every write synced.
+#![allow(dead_code)] // each test uses some of it
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -10,7 +12,8 @@ use tempfile::TempDir;
 pub struct Server {
     process: Child,
     port: u16,
-    _directory: TempDir,
+    settings: Vec<String>,
+    directory: TempDir,
 }
 
 impl Server {
@@ -21,23 +24,14 @@ impl Server {
 
     /// Starts one with these settings.
     pub fn start_with(settings: &[&str]) -> Self {
+        let settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
         for _ in 0..20 {
-            let directory = directory();
-            let port = free_port();
-            let process = Command::new("redis-server")
-                .args(["--bind", "127.0.0.1", "--save", "", "--loglevel", "warning"])
-                .args(["--port", &port.to_string()])
-                .arg("--dir")
-                .arg(directory.path())
-                .args(settings)
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .expect("redis-server starts; `cargo xtask test` installs it");
+            let (directory, port) = (directory(), free_port());
             let mut server = Server {
-                process,
+                process: launch(&directory, port, &settings),
                 port,
-                _directory: directory,
+                settings: settings.clone(),
+                directory,
             };
             if server.answers() {
                 return server;
@@ -60,9 +54,58 @@ impl Server {
         false
     }
 
+    /// Kills it, as `kill -9` does.
+    pub fn kill(&mut self) {
+        self.process.kill().expect("it runs");
+        self.process.wait().expect("it can be waited for");
+    }
+
+    /// Starts it again where it was, with what it kept.
+    pub fn restart(&mut self) {
+        self.process = launch(&self.directory, self.port, &self.settings);
+        assert!(self.answers(), "redis-server does not come up again");
+    }
+
     /// Where it is.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/0", self.port)
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Sends one command and gives its answer, as text.
+    pub fn command(&self, words: &[&str]) -> String {
+        let mut wire = TcpStream::connect(("127.0.0.1", self.port)).expect("the server runs");
+        let mut text = format!("*{}\r\n", words.len());
+        for word in words {
+            text.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+        }
+        wire.write_all(text.as_bytes()).expect("the server listens");
+        let mut answer = BufReader::new(wire);
+        let mut first = String::new();
+        answer.read_line(&mut first).expect("the server answers");
+        if let Some(length) = first
+            .strip_prefix('$')
+            .and_then(|length| length.trim().parse::<usize>().ok())
+        {
+            let mut body = vec![0; length];
+            answer.read_exact(&mut body).expect("the server answers");
+            return String::from_utf8_lossy(&body).into_owned();
+        }
+        first
+    }
+
+    /// Commands it has carried out so far.
+    pub fn commands(&self) -> i64 {
+        let info = self.command(&["INFO", "stats"]);
+        let line = info
+            .lines()
+            .find_map(|line| line.strip_prefix("total_commands_processed:"));
+        line.and_then(|number| number.trim().parse().ok())
+            .expect("the server counts commands")
     }
 }
 
@@ -71,6 +114,19 @@ impl Drop for Server {
         let _gone = self.process.kill();
         let _status = self.process.wait();
     }
+}
+
+fn launch(directory: &TempDir, port: u16, settings: &[String]) -> Child {
+    Command::new("redis-server")
+        .args(["--bind", "127.0.0.1", "--save", "", "--loglevel", "warning"])
+        .args(["--port", &port.to_string()])
+        .arg("--dir")
+        .arg(directory.path())
+        .args(settings)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("redis-server starts; `cargo xtask test` installs it")
 }
 
 /// In memory where that is possible: no test here cuts the power, and syncing to a slow disk thousands of times only
