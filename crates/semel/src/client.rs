@@ -3,34 +3,107 @@
 use std::fmt;
 use std::sync::Arc;
 
+use semel_core::ids::{JobId, Name};
 use semel_core::store::Store;
+use semel_core::submission::Submission;
+use semel_core::view::Job;
 
-/// A connection to a store. Cheap to clone; clones share everything.
+use crate::error::Error;
+use crate::retry::Retry;
+use crate::submitted::Submitted;
+
+/// A connection to a store. Cheap to clone; clones share everything but the producer's name.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
+    producer: Option<Name>,
 }
 
 struct Inner {
     store: Arc<dyn Store>,
+    shown: String,
+    options: Options,
+}
+
+/// How a client behaves, whatever the store.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    pub(crate) retry: Retry,
 }
 
 impl Client {
     /// A client of a store that is open already.
     pub fn from_store(store: Arc<dyn Store>) -> Self {
-        Client {
-            inner: Arc::new(Inner { store }),
-        }
+        let shown = store.capabilities().name.to_owned();
+        Client::assemble(store, shown, None, Options::default())
+            .expect("without a spool there is nothing to open")
+    }
+
+    pub(crate) fn assemble(
+        store: Arc<dyn Store>,
+        shown: String,
+        producer: Option<Name>,
+        options: Options,
+    ) -> Result<Self, Error> {
+        let inner = Inner {
+            store,
+            shown,
+            options,
+        };
+        Ok(Client {
+            inner: Arc::new(inner),
+            producer,
+        })
+    }
+
+    /// The same connection under another producer's name.
+    pub fn named(&self, producer: impl AsRef<str>) -> Result<Self, Error> {
+        Ok(Client {
+            inner: self.inner.clone(),
+            producer: Some(Name::new(producer)?),
+        })
+    }
+
+    /// The name under which this program appears as a producer.
+    pub fn producer(&self) -> Option<&Name> {
+        self.producer.as_ref()
     }
 
     /// The store itself, for front ends and tests.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
     }
+
+    /// Where the store is, for people: never with a password.
+    pub fn url(&self) -> &str {
+        &self.inner.shown
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.inner.options
+    }
+
+    /// Admits one submission.
+    pub(crate) async fn admit<O>(&self, submission: Submission) -> Result<Submitted<O>, Error> {
+        let seed = *submission.token.as_bytes();
+        let call = || self.store().submit(vec![submission.clone()]);
+        let mut answers = self.options().retry.run(&seed, call).await?;
+        Submitted::new(self.clone(), answers.remove(0))
+    }
+
+    /// One job as it stands.
+    pub(crate) async fn look_up(&self, id: &JobId) -> Result<Option<Job>, Error> {
+        let mut found = self.store().jobs_by_id(std::slice::from_ref(id)).await?;
+        Ok(found.remove(0))
+    }
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Client").finish_non_exhaustive()
+        formatter
+            .debug_struct("Client")
+            .field("store", &self.inner.shown)
+            .field("producer", &self.producer)
+            .finish_non_exhaustive()
     }
 }
