@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use semel_core::error::StoreError;
 use semel_core::ids::{JobId, Name};
 use semel_core::store::Store;
 use semel_core::submission::Submission;
@@ -91,6 +92,22 @@ impl Client {
         Submitted::new(self.clone(), answers.remove(0))
     }
 
+    /// Admits at most a thousand submissions: one answer each, in order.
+    pub(crate) async fn admit_all<O>(&self, batch: Vec<Submission>) -> Vec<Result<Submitted<O>, Error>> {
+        if batch.is_empty() {
+            return Vec::new();
+        }
+        let seed = *batch[0].token.as_bytes();
+        let call = || self.store().submit(batch.clone());
+        match self.options().retry.run(&seed, call).await {
+            Ok(answers) => answers
+                .into_iter()
+                .map(|answer| Submitted::new(self.clone(), answer))
+                .collect(),
+            Err(error) => batch.iter().map(|_| Err(share(&error).into())).collect(),
+        }
+    }
+
     /// One job as it stands.
     pub(crate) async fn look_up(&self, id: &JobId) -> Result<Option<Job>, Error> {
         let mut found = self.store().jobs_by_id(std::slice::from_ref(id)).await?;
@@ -105,5 +122,26 @@ impl fmt::Debug for Client {
             .field("store", &self.inner.shown)
             .field("producer", &self.producer)
             .finish_non_exhaustive()
+    }
+}
+
+/// The same error for each of those who made a call together.
+pub(crate) fn share(error: &StoreError) -> StoreError {
+    match error {
+        StoreError::Invalid(invalid) => StoreError::Invalid(invalid.clone()),
+        StoreError::Unavailable { doing, source } => StoreError::Unavailable {
+            doing: doing.clone(),
+            source: source.as_ref().map(|source| source.to_string().into()),
+        },
+        StoreError::Full { doing } => StoreError::Full { doing: doing.clone() },
+        StoreError::ReadOnly { reason } => StoreError::ReadOnly {
+            reason: reason.clone(),
+        },
+        StoreError::Refused { reason, hint } => StoreError::Refused {
+            reason: reason.clone(),
+            hint: hint.clone(),
+        },
+        StoreError::Corrupt { what } => StoreError::corrupt(what),
+        other => StoreError::unavailable(other.to_string()),
     }
 }

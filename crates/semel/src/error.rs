@@ -72,6 +72,12 @@ pub enum Error {
         /// Its replay.
         by: JobId,
     },
+    /// The step is not in doubt: somebody is at it, or it is decided (contract 5.2).
+    #[error("the {what} is not in doubt: somebody is at it, or it is decided")]
+    NotInDoubt {
+        /// The step.
+        what: String,
+    },
     /// The job whose output was wanted has failed.
     #[error("job {id} failed: {message}")]
     JobFailed {

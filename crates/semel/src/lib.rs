@@ -2,12 +2,18 @@
 //!
 //! [`connect`] gives a [`Client`]; a [`Task`] names a kind of work for producers and workers alike.
 
+mod acted;
 mod client;
 pub mod clock;
 mod connect;
 mod error;
+mod event;
+mod handle;
 pub mod ids;
+mod job_handle;
+mod operate;
 mod policy;
+mod request;
 mod retry;
 mod submit;
 mod submitted;
@@ -15,10 +21,18 @@ mod task;
 mod times;
 mod wait;
 
+pub use acted::Acted;
 pub use client::Client;
 pub use connect::{Connect, Connecting, StoreUrl, connect};
 pub use error::Error;
+pub use event::{Delivered, Event, Sending, Subscriber};
+pub use handle::TaskHandle;
+pub use job_handle::JobHandle;
+pub use operate::{
+    Action, AuditEntry, CarryOut, Operation, Operator, Planning, Progress, Sample, Selection, Status,
+};
 pub use policy::{Dedup, Hold};
+pub use request::{DedupRequest, DuplicateWord, PeriodRequest, ReleaseWord, ScopeWord, SubmitRequest};
 pub use retry::Retry;
 pub use submit::{Moment, Submit};
 pub use submitted::Submitted;

@@ -1,6 +1,7 @@
 //! One submission, said as a sentence that ends in `.await`.
 
-mod wish;
+mod many;
+pub(crate) mod wish;
 
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
@@ -15,13 +16,14 @@ use semel_core::error::Invalid;
 use semel_core::ids::{Name, Token};
 use semel_core::json::Json;
 use semel_core::store::Explanation;
-use semel_core::submission::{RunAt, Submission};
+use semel_core::submission::{Policy, RunAt, Submission};
 use semel_core::time::Timestamp;
 
 use crate::client::Client;
 use crate::error::Error;
 use crate::ids::fresh_token;
 use crate::policy::Dedup;
+use crate::request::SubmitRequest;
 use crate::submit::wish::{Shape, Source, Wish};
 use crate::submitted::Submitted;
 use crate::task::{Settings, Task, TaskPolicy};
@@ -53,6 +55,11 @@ impl Client {
     pub fn submit_text(&self, task: &str, input: &str) -> Submit<serde_json::Value> {
         Submit::new(self, task, Json::new(input), Settings::default())
     }
+
+    /// Submits what a request says.
+    pub fn submit_request(&self, request: SubmitRequest) -> Submit<serde_json::Value> {
+        Submit::of(self, request.submission())
+    }
 }
 
 /// A submission that is being put together; ends in `.await`, [`output`](Submit::output) or [`explain`](Submit::explain).
@@ -71,6 +78,8 @@ struct Draft {
     submission: Submission,
     wish: Wish,
     standing: TaskPolicy,
+    /// The policy of a submission that came as a whole.
+    given: Option<Policy>,
 }
 
 impl<O> Submit<O> {
@@ -78,6 +87,28 @@ impl<O> Submit<O> {
         let draft = Draft::new(task, input, settings).map(|mut draft| {
             draft.submission.producer = client.producer().cloned();
             draft
+        });
+        Submit {
+            client: client.clone(),
+            draft,
+            output: PhantomData,
+        }
+    }
+
+    /// A submission that came as a whole.
+    pub(crate) fn whole(client: &Client, submission: Submission) -> Self {
+        Submit::of(client, Ok(submission))
+    }
+
+    fn of(client: &Client, submission: Result<Submission, Invalid>) -> Self {
+        let draft = submission.map(|mut submission| {
+            submission.producer = submission.producer.or_else(|| client.producer().cloned());
+            Draft {
+                given: Some(submission.policy.clone()),
+                submission,
+                wish: Wish::default(),
+                standing: TaskPolicy::Unsaid,
+            }
         });
         Submit {
             client: client.clone(),
@@ -297,6 +328,13 @@ impl<O> Submit<O> {
     }
 }
 
+impl Submit {
+    /// A submission of a task without an input: what the task says about all its jobs.
+    pub(crate) fn probe<I, O>(task: Task<I, O>) -> Result<Submission, Invalid> {
+        Draft::new(task.name(), Ok(Json::null()), task.settings()).and_then(Draft::finish)
+    }
+}
+
 impl<O: DeserializeOwned> Submit<O> {
     /// Submits, joins the job that has it, and gives its output; a finished one is not run again (contract 3.1, 3.3).
     pub fn output(self) -> Output<O> {
@@ -329,12 +367,16 @@ impl Draft {
             submission,
             wish: Wish::default(),
             standing: settings.policy,
+            given: None,
         })
     }
 
     fn finish(self) -> Result<Submission, Invalid> {
         let mut submission = self.submission;
-        submission.policy = self.wish.policy(submission.task.as_str(), self.standing)?;
+        submission.policy = match self.given {
+            Some(policy) => self.wish.beside(policy)?,
+            None => self.wish.policy(submission.task.as_str(), self.standing)?,
+        };
         Ok(submission)
     }
 }

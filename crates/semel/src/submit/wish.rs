@@ -118,6 +118,14 @@ impl Wish {
         Ok(policy.build()?.into())
     }
 
+    /// A policy that came as a whole, if nothing was said beside it.
+    pub(crate) fn beside(&self, given: Policy) -> Result<Policy, Invalid> {
+        if self.says_nothing() {
+            return Ok(given);
+        }
+        Err(two_policies("one beside that of the request"))
+    }
+
     fn says_nothing(&self) -> bool {
         self.source.is_none() && self.shape.is_none() && self.ttl.is_none() && self.scope.is_none()
     }
