@@ -3,12 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use semel_core::error::StoreError;
 use semel_core::ids::{JobId, Name};
-use semel_core::store::Store;
+use semel_core::limits;
+use semel_core::store::{self, Store};
 use semel_core::submission::Submission;
 use semel_core::view::Job;
 
+use crate::coalesce::{Coalescer, share};
 use crate::error::Error;
 use crate::retry::Retry;
 use crate::submitted::Submitted;
@@ -24,6 +25,8 @@ struct Inner {
     store: Arc<dyn Store>,
     shown: String,
     options: Options,
+    submissions: Coalescer<Submission, store::Submitted>,
+    look_ups: Coalescer<JobId, Option<Job>>,
 }
 
 /// How a client behaves, whatever the store.
@@ -50,6 +53,8 @@ impl Client {
             store,
             shown,
             options,
+            submissions: Coalescer::new(limits::BATCH, weigh),
+            look_ups: Coalescer::new(limits::PAGE, |_| 0),
         };
         Ok(Client {
             inner: Arc::new(inner),
@@ -87,9 +92,10 @@ impl Client {
     /// Admits one submission.
     pub(crate) async fn admit<O>(&self, submission: Submission) -> Result<Submitted<O>, Error> {
         let seed = *submission.token.as_bytes();
-        let call = || self.store().submit(vec![submission.clone()]);
-        let mut answers = self.options().retry.run(&seed, call).await?;
-        Submitted::new(self.clone(), answers.remove(0))
+        let together = &self.inner.submissions;
+        let call = || together.call(&submission, |batch| self.store().submit(batch));
+        let answer = self.options().retry.run(&seed, call).await?;
+        Submitted::new(self.clone(), answer)
     }
 
     /// Admits at most a thousand submissions: one answer each, in order.
@@ -110,8 +116,10 @@ impl Client {
 
     /// One job as it stands.
     pub(crate) async fn look_up(&self, id: &JobId) -> Result<Option<Job>, Error> {
-        let mut found = self.store().jobs_by_id(std::slice::from_ref(id)).await?;
-        Ok(found.remove(0))
+        let together = &self.inner.look_ups;
+        let look = |ids: Vec<JobId>| async move { self.store().jobs_by_id(&ids).await };
+        let call = || together.call(id, look);
+        Ok(self.options().retry.run(id.as_str().as_bytes(), call).await?)
     }
 }
 
@@ -125,23 +133,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// The same error for each of those who made a call together.
-pub(crate) fn share(error: &StoreError) -> StoreError {
-    match error {
-        StoreError::Invalid(invalid) => StoreError::Invalid(invalid.clone()),
-        StoreError::Unavailable { doing, source } => StoreError::Unavailable {
-            doing: doing.clone(),
-            source: source.as_ref().map(|source| source.to_string().into()),
-        },
-        StoreError::Full { doing } => StoreError::Full { doing: doing.clone() },
-        StoreError::ReadOnly { reason } => StoreError::ReadOnly {
-            reason: reason.clone(),
-        },
-        StoreError::Refused { reason, hint } => StoreError::Refused {
-            reason: reason.clone(),
-            hint: hint.clone(),
-        },
-        StoreError::Corrupt { what } => StoreError::corrupt(what),
-        other => StoreError::unavailable(other.to_string()),
-    }
+fn weigh(submission: &Submission) -> usize {
+    let content = &submission.content;
+    content.input.as_str().len() + content.meta.as_ref().map_or(0, |meta| meta.as_str().len())
 }
