@@ -5,6 +5,7 @@
 mod acted;
 mod client;
 pub mod clock;
+mod coalesce;
 mod connect;
 mod error;
 mod event;
