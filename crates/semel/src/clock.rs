@@ -15,6 +15,11 @@ pub fn now() -> Timestamp {
     Timestamp::from_millis(read() / 1_000)
 }
 
+/// A reading to measure waits from; never stored.
+pub(crate) fn instant() -> tokio::time::Instant {
+    tokio::time::Instant::now()
+}
+
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
 fn read() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

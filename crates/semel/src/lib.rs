@@ -11,16 +11,20 @@ mod error;
 mod event;
 mod handle;
 pub mod ids;
+mod job_error;
 mod job_handle;
 mod operate;
 mod policy;
 mod request;
 mod retry;
+pub mod schedule;
 mod submit;
 mod submitted;
 mod task;
 mod times;
+pub mod upkeep;
 mod wait;
+mod worker;
 
 pub use acted::Acted;
 pub use client::Client;
@@ -28,6 +32,7 @@ pub use connect::{Connect, Connecting, StoreUrl, connect};
 pub use error::Error;
 pub use event::{Delivered, Event, Sending, Subscriber};
 pub use handle::TaskHandle;
+pub use job_error::{JobError, JobResult, did_not_happen, fail, snooze};
 pub use job_handle::JobHandle;
 pub use operate::{
     Action, AuditEntry, CarryOut, Operation, Operator, Planning, Progress, Sample, Selection, Status,
@@ -40,10 +45,11 @@ pub use submitted::Submitted;
 pub use task::Task;
 pub use times::{days, hours, millis, mins, secs};
 pub use wait::{Output, Wait};
+pub use worker::{Attempt, Handler, Job, Next, Step, TRACEPARENT, WorkReport, Worker, workers};
 
 pub use semel_core;
 pub use semel_core::dedup::{Mode, OnDuplicate, OnMismatch, Period, ReleaseOn, Scope, Unit};
 pub use semel_core::ids::{Digest, JobId, Name, Token};
 pub use semel_core::job::{Outcome, State};
-pub use semel_core::store::{Explanation, Target};
+pub use semel_core::store::{Explanation, Retention, Target};
 pub use semel_core::view;
