@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use semel_core::error::StoreError;
 use semel_core::ids::{JobId, Name};
 use semel_core::limits;
 use semel_core::store::{self, Store};
@@ -12,6 +13,7 @@ use semel_core::view::Job;
 use crate::coalesce::{Coalescer, share};
 use crate::error::Error;
 use crate::retry::Retry;
+use crate::spool::{Drainer, Keeper, Spool};
 use crate::submitted::Submitted;
 
 /// A connection to a store. Cheap to clone; clones share everything but the producer's name.
@@ -27,12 +29,16 @@ struct Inner {
     options: Options,
     submissions: Coalescer<Submission, store::Submitted>,
     look_ups: Coalescer<JobId, Option<Job>>,
+    keeper: Option<Arc<Keeper>>,
+    /// Drains the spool for as long as this client lives.
+    _drainer: Option<Drainer>,
 }
 
 /// How a client behaves, whatever the store.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     pub(crate) retry: Retry,
+    pub(crate) spool: Option<Spool>,
 }
 
 impl Client {
@@ -49,7 +55,17 @@ impl Client {
         producer: Option<Name>,
         options: Options,
     ) -> Result<Self, Error> {
+        let keeper = match &options.spool {
+            Some(spool) => Some(Arc::new(Keeper::open(
+                spool,
+                store.clone(),
+                &identity(&shown, &store),
+            )?)),
+            None => None,
+        };
         let inner = Inner {
+            _drainer: keeper.clone().map(Drainer::start),
+            keeper,
             store,
             shown,
             options,
@@ -89,28 +105,56 @@ impl Client {
         &self.inner.options
     }
 
-    /// Admits one submission.
+    pub(crate) fn keeper(&self) -> Option<&Arc<Keeper>> {
+        self.inner.keeper.as_ref()
+    }
+
+    /// Admits one submission, or keeps it while the store is out of reach.
     pub(crate) async fn admit<O>(&self, submission: Submission) -> Result<Submitted<O>, Error> {
-        let seed = *submission.token.as_bytes();
+        let answer = match self.keeper() {
+            // What waits comes first: a newer submission must not be overtaken by an older one.
+            Some(keeper) if !keeper.is_clear().await => keeper.keep(&submission).await?,
+            keeper => match (self.send(&submission).await, keeper) {
+                (Err(error), Some(keeper)) if error.is_retryable() => keeper.keep(&submission).await?,
+                (answer, _) => answer?,
+            },
+        };
+        Submitted::new(self.clone(), submission, answer)
+    }
+
+    /// Sends one submission to the store, together with others that come at the same time.
+    pub(crate) async fn send(&self, submission: &Submission) -> Result<store::Submitted, StoreError> {
         let together = &self.inner.submissions;
-        let call = || together.call(&submission, |batch| self.store().submit(batch));
-        let answer = self.options().retry.run(&seed, call).await?;
-        Submitted::new(self.clone(), answer)
+        let call = || together.call(submission, |batch| self.store().submit(batch));
+        self.options().retry.run(submission.token.as_bytes(), call).await
     }
 
     /// Admits at most a thousand submissions: one answer each, in order.
     pub(crate) async fn admit_all<O>(&self, batch: Vec<Submission>) -> Vec<Result<Submitted<O>, Error>> {
-        if batch.is_empty() {
+        let answers = self.send_all(&batch).await;
+        let answered = batch.into_iter().zip(answers);
+        answered
+            .map(|(submission, answer)| Submitted::new(self.clone(), submission, answer?))
+            .collect()
+    }
+
+    async fn send_all(&self, batch: &[Submission]) -> Vec<Result<store::Submitted, Error>> {
+        let Some(first) = batch.first() else {
             return Vec::new();
+        };
+        let keeper = self.keeper();
+        if let Some(keeper) = keeper
+            && !keeper.is_clear().await
+        {
+            return keeper.keep_all(batch).await;
         }
-        let seed = *batch[0].token.as_bytes();
-        let call = || self.store().submit(batch.clone());
-        match self.options().retry.run(&seed, call).await {
-            Ok(answers) => answers
-                .into_iter()
-                .map(|answer| Submitted::new(self.clone(), answer))
-                .collect(),
-            Err(error) => batch.iter().map(|_| Err(share(&error).into())).collect(),
+        let call = || self.store().submit(batch.to_vec());
+        match self.options().retry.run(first.token.as_bytes(), call).await {
+            Ok(answers) => answers.into_iter().map(Ok).collect(),
+            Err(error) => match keeper.filter(|_| error.is_retryable()) {
+                Some(keeper) => keeper.keep_all(batch).await,
+                None => batch.iter().map(|_| Err(share(&error).into())).collect(),
+            },
         }
     }
 
@@ -136,4 +180,9 @@ impl fmt::Debug for Client {
 fn weigh(submission: &Submission) -> usize {
     let content = &submission.content;
     content.input.as_str().len() + content.meta.as_ref().map_or(0, |meta| meta.as_str().len())
+}
+
+/// What a spool is kept for: one store, one namespace.
+fn identity(shown: &str, store: &Arc<dyn Store>) -> String {
+    format!("{shown} namespace {}", store.namespace())
 }

@@ -16,6 +16,7 @@ use semel_core::store::Store;
 use crate::client::{Client, Options};
 use crate::error::Error;
 use crate::retry::Retry;
+use crate::spool::Spool;
 
 /// Whether a store that is not there is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,12 +41,12 @@ pub enum Connect {
 /// # Ok(()) }
 /// ```
 pub fn connect(url: impl Into<String>) -> Connecting {
-    Connecting {
-        url: url.into(),
-        how: Connect::Create,
-        name: None,
-        options: Options::default(),
-    }
+    Connecting::to(To::Url(url.into()))
+}
+
+/// Connects to a store that is open already, such as one that is wrapped in another.
+pub fn connect_to(store: Arc<dyn Store>) -> Connecting {
+    Connecting::to(To::Store(store))
 }
 
 impl Client {
@@ -56,16 +57,29 @@ impl Client {
 }
 
 /// A connection that is being made; ends in `.await`.
-#[derive(Debug)]
 #[must_use = "nothing is connected until this is awaited"]
 pub struct Connecting {
-    url: String,
+    to: To,
     how: Connect,
     name: Option<String>,
     pub(crate) options: Options,
 }
 
+enum To {
+    Url(String),
+    Store(Arc<dyn Store>),
+}
+
 impl Connecting {
+    fn to(to: To) -> Self {
+        Connecting {
+            to,
+            how: Connect::Create,
+            name: None,
+            options: Options::default(),
+        }
+    }
+
     /// The name under which this program appears as a producer, in the ledger and in the audit feed.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
@@ -84,12 +98,25 @@ impl Connecting {
         self
     }
 
+    /// Keeps submissions on this disk while the store is out of reach, and sends them afterwards (contract 3.4).
+    pub fn spool(mut self, spool: Spool) -> Self {
+        self.options.spool = Some(spool);
+        self
+    }
+
     async fn connect(self) -> Result<Client, Error> {
         let name = self.name.map(Name::new).transpose()?;
-        let url = StoreUrl::parse(&self.url)?;
-        let shown = url.to_string();
-        let store = open(url, self.how).await?;
-        Client::assemble(store, shown, name, self.options)
+        let (store, shown) = match self.to {
+            To::Url(url) => open_url(&url, self.how).await?,
+            To::Store(store) => {
+                let shown = store.capabilities().name.to_owned();
+                (store, shown)
+            }
+        };
+        // A spool is opened on its disk: not on a thread that others wait for.
+        let assembled =
+            tokio::task::spawn_blocking(move || Client::assemble(store, shown, name, self.options)).await;
+        assembled.map_err(|_| StoreError::unavailable("connecting"))?
     }
 }
 
@@ -100,6 +127,19 @@ impl IntoFuture for Connecting {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.connect())
     }
+}
+
+/// Opens the store a URL names; says where it is, for people.
+async fn open_url(url: &str, how: Connect) -> Result<(Arc<dyn Store>, String), StoreError> {
+    let url = StoreUrl::parse(url)?;
+    let mut shown = url.clone();
+    let store = open(url, how).await?;
+    if shown.scheme() == "sqlite"
+        && let Ok(path) = std::path::absolute(shown.place())
+    {
+        shown.move_to(path.display().to_string());
+    }
+    Ok((store, shown.to_string()))
 }
 
 async fn open(url: StoreUrl, how: Connect) -> Result<Arc<dyn Store>, StoreError> {

@@ -18,6 +18,7 @@ mod policy;
 mod request;
 mod retry;
 pub mod schedule;
+mod spool;
 mod submit;
 mod submitted;
 mod task;
@@ -28,7 +29,7 @@ mod worker;
 
 pub use acted::Acted;
 pub use client::Client;
-pub use connect::{Connect, Connecting, StoreUrl, connect};
+pub use connect::{Connect, Connecting, StoreUrl, connect, connect_to};
 pub use error::Error;
 pub use event::{Delivered, Event, Sending, Subscriber};
 pub use handle::TaskHandle;
@@ -40,6 +41,7 @@ pub use operate::{
 pub use policy::{Dedup, Hold};
 pub use request::{DedupRequest, DuplicateWord, PeriodRequest, ReleaseWord, ScopeWord, SubmitRequest};
 pub use retry::Retry;
+pub use spool::{Drained, Spool, SpoolHandle, SpoolStatus};
 pub use submit::{Moment, Submit};
 pub use submitted::Submitted;
 pub use task::Task;

@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use semel_core::ids::{Digest, JobId};
 use semel_core::job::{Outcome, Would};
 use semel_core::store::{self, Admitted};
+use semel_core::submission::Submission;
 use semel_core::view::HolderView;
 
 use crate::client::Client;
@@ -15,26 +16,31 @@ use crate::error::Error;
 use crate::wait::{Output, Wait};
 
 /// A submission that a job has: always names a job that exists (contract 2.7).
+///
+/// The exception is one that is [`Outcome::Spooled`]: it names the job that it will be, unless its key is held by the
+/// time it arrives. Waiting for it waits for the store, too, and joins whichever job has it then.
 pub struct Submitted<O = serde_json::Value> {
     client: Client,
     admitted: Admitted,
+    /// Of one that waits in the spool: by its token the store tells later which job has it.
+    spooled: Option<Box<Submission>>,
     output: PhantomData<fn() -> O>,
 }
 
 impl<O> Submitted<O> {
-    pub(crate) fn new(client: Client, answer: store::Submitted) -> Result<Self, Error> {
+    pub(crate) fn new(
+        client: Client,
+        submission: Submission,
+        answer: store::Submitted,
+    ) -> Result<Self, Error> {
         match answer {
             store::Submitted::Job(admitted) => Ok(Submitted {
                 client,
+                spooled: (admitted.outcome == Outcome::Spooled).then(|| Box::new(submission)),
                 admitted: *admitted,
                 output: PhantomData,
             }),
-            store::Submitted::Rejected { holder } => Err(Error::Duplicate { holder }),
-            store::Submitted::Conflict { holder, differs } => {
-                Err(Error::IdempotencyConflict { holder, differs })
-            }
-            store::Submitted::Invalid(invalid) => Err(invalid.into()),
-            store::Submitted::Closed { target } => Err(Error::Closed { target }),
+            refused => Err(refusal(refused)),
         }
     }
 
@@ -83,7 +89,11 @@ impl<O> Submitted<O> {
 
     /// Waits until the job has ended, however it ends.
     pub fn wait(&self) -> Wait {
-        Wait::new(self.client.clone(), self.id().clone())
+        let wait = Wait::new(self.client.clone(), self.id().clone());
+        match &self.spooled {
+            Some(submission) => wait.until_sent(submission.clone()),
+            None => wait,
+        }
     }
 }
 
@@ -99,6 +109,7 @@ impl<O> Clone for Submitted<O> {
         Submitted {
             client: self.client.clone(),
             admitted: self.admitted.clone(),
+            spooled: self.spooled.clone(),
             output: PhantomData,
         }
     }
@@ -112,5 +123,16 @@ impl<O> fmt::Debug for Submitted<O> {
             .field("outcome", &self.outcome())
             .field("holder", self.holder())
             .finish_non_exhaustive()
+    }
+}
+
+/// The error that an answer is which names no job of one's own.
+pub(crate) fn refusal(answer: store::Submitted) -> Error {
+    match answer {
+        store::Submitted::Rejected { holder } => Error::Duplicate { holder },
+        store::Submitted::Conflict { holder, differs } => Error::IdempotencyConflict { holder, differs },
+        store::Submitted::Invalid(invalid) => invalid.into(),
+        store::Submitted::Closed { target } => Error::Closed { target },
+        store::Submitted::Job(admitted) => Error::Duplicate { holder: admitted.job },
     }
 }

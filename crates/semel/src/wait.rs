@@ -9,12 +9,14 @@ use serde::de::DeserializeOwned;
 
 use semel_core::ids::JobId;
 use semel_core::job::State;
-use semel_core::store::Interest;
+use semel_core::store::{self, Interest};
+use semel_core::submission::Submission;
 use semel_core::view::Job;
 
 use crate::client::Client;
 use crate::error::Error;
 use crate::submit::Submit;
+use crate::submitted::refusal;
 
 /// How long to sleep between looks where the store says nothing: it may miss a change made elsewhere.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -26,6 +28,8 @@ pub struct Wait {
     client: Client,
     id: JobId,
     at_most: Option<Duration>,
+    /// One that waits in the spool has to be sent first.
+    spooled: Option<Box<Submission>>,
 }
 
 impl Wait {
@@ -34,7 +38,13 @@ impl Wait {
             client,
             id,
             at_most: None,
+            spooled: None,
         }
+    }
+
+    pub(crate) fn until_sent(mut self, submission: Box<Submission>) -> Self {
+        self.spooled = Some(submission);
+        self
     }
 
     /// Gives up with [`Error::WaitTimeout`] after a while; the job goes on.
@@ -59,7 +69,10 @@ impl Wait {
 
     async fn until_ended(&self, seen: &mut Option<State>) -> Result<Job, Error> {
         let store = self.client.store();
-        let mut id = self.id.clone();
+        let mut id = match &self.spooled {
+            Some(submission) => self.sent(submission).await?,
+            None => self.id.clone(),
+        };
         loop {
             let mark = store.mark();
             let job = self
@@ -74,6 +87,26 @@ impl Wait {
                 None if job.state.is_terminal() => return Ok(job),
                 None => drop(store.changed(mark, Interest::Ends, LOOK_EVERY).await),
             }
+        }
+    }
+
+    /// The job that has a submission from the spool, once everything before it was sent.
+    async fn sent(&self, submission: &Submission) -> Result<JobId, Error> {
+        loop {
+            let clear = match self.client.keeper() {
+                Some(keeper) => keeper.is_clear().await,
+                None => true,
+            };
+            if clear {
+                // Its token makes this the submission that was sent from the spool, and the answer the first one.
+                match self.client.send(submission).await {
+                    Ok(store::Submitted::Job(admitted)) => return Ok(admitted.job.id),
+                    Ok(refused) => return Err(refusal(refused)),
+                    Err(error) if error.is_retryable() => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 }

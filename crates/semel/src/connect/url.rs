@@ -55,6 +55,11 @@ impl StoreUrl {
         &self.place
     }
 
+    /// Names another place.
+    pub(super) fn move_to(&mut self, place: String) {
+        self.place = place;
+    }
+
     /// The value of an option; said twice, it contradicts itself.
     pub fn option(&mut self, name: &'static str) -> Result<Option<String>, Invalid> {
         self.asked.push(name);
