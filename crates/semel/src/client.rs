@@ -10,6 +10,7 @@ use semel_core::store::{self, Store};
 use semel_core::submission::Submission;
 use semel_core::view::Job;
 
+use crate::absorbed::{self, Rates};
 use crate::coalesce::{Coalescer, share};
 use crate::error::Error;
 use crate::retry::Retry;
@@ -29,6 +30,7 @@ struct Inner {
     options: Options,
     submissions: Coalescer<Submission, store::Submitted>,
     look_ups: Coalescer<JobId, Option<Job>>,
+    rates: Rates,
     keeper: Option<Arc<Keeper>>,
     /// Drains the spool for as long as this client lives.
     _drainer: Option<Drainer>,
@@ -39,6 +41,7 @@ struct Inner {
 pub(crate) struct Options {
     pub(crate) retry: Retry,
     pub(crate) spool: Option<Spool>,
+    pub(crate) hide_keys: bool,
 }
 
 impl Client {
@@ -66,6 +69,7 @@ impl Client {
         let inner = Inner {
             _drainer: keeper.clone().map(Drainer::start),
             keeper,
+            rates: Rates::default(),
             store,
             shown,
             options,
@@ -119,6 +123,7 @@ impl Client {
                 (answer, _) => answer?,
             },
         };
+        absorbed::tell(self, std::iter::once((&submission, &answer))).await;
         Submitted::new(self.clone(), submission, answer)
     }
 
@@ -132,6 +137,12 @@ impl Client {
     /// Admits at most a thousand submissions: one answer each, in order.
     pub(crate) async fn admit_all<O>(&self, batch: Vec<Submission>) -> Vec<Result<Submitted<O>, Error>> {
         let answers = self.send_all(&batch).await;
+        let told = batch.iter().zip(&answers);
+        absorbed::tell(
+            self,
+            told.filter_map(|(submission, answer)| Some((submission, answer.as_ref().ok()?))),
+        )
+        .await;
         let answered = batch.into_iter().zip(answers);
         answered
             .map(|(submission, answer)| Submitted::new(self.clone(), submission, answer?))
@@ -158,12 +169,24 @@ impl Client {
         }
     }
 
-    /// One job as it stands.
+    /// One job as it stands; the call is repeated while the store is out of reach.
     pub(crate) async fn look_up(&self, id: &JobId) -> Result<Option<Job>, Error> {
-        let together = &self.inner.look_ups;
-        let look = |ids: Vec<JobId>| async move { self.store().jobs_by_id(&ids).await };
-        let call = || together.call(id, look);
+        let call = || self.look(id);
         Ok(self.options().retry.run(id.as_str().as_bytes(), call).await?)
+    }
+
+    /// One job as it stands, if the store answers.
+    pub(crate) async fn peek(&self, id: &JobId) -> Option<Option<Job>> {
+        self.look(id).await.ok()
+    }
+
+    async fn look(&self, id: &JobId) -> Result<Option<Job>, StoreError> {
+        let look = |ids: Vec<JobId>| async move { self.store().jobs_by_id(&ids).await };
+        self.inner.look_ups.call(id, look).await
+    }
+
+    pub(crate) fn rates(&self) -> &Rates {
+        &self.inner.rates
     }
 }
 

@@ -104,6 +104,12 @@ impl Connecting {
         self
     }
 
+    /// Shows digests instead of the texts of keys in log lines: for keys that are as private as payloads.
+    pub fn hide_keys(mut self) -> Self {
+        self.options.hide_keys = true;
+        self
+    }
+
     async fn connect(self) -> Result<Client, Error> {
         let name = self.name.map(Name::new).transpose()?;
         let (store, shown) = match self.to {

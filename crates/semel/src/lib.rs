@@ -2,6 +2,7 @@
 //!
 //! [`connect`] gives a [`Client`]; a [`Task`] names a kind of work for producers and workers alike.
 
+mod absorbed;
 mod acted;
 mod client;
 pub mod clock;
@@ -13,6 +14,7 @@ mod handle;
 pub mod ids;
 mod job_error;
 mod job_handle;
+mod keys;
 mod operate;
 mod policy;
 mod request;
@@ -35,6 +37,7 @@ pub use event::{Delivered, Event, Sending, Subscriber};
 pub use handle::TaskHandle;
 pub use job_error::{JobError, JobResult, did_not_happen, fail, snooze};
 pub use job_handle::JobHandle;
+pub use keys::{ComputedKey, KeyStrategy};
 pub use operate::{
     Action, AuditEntry, CarryOut, Operation, Operator, Planning, Progress, Sample, Selection, Status,
 };
