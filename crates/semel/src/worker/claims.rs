@@ -16,7 +16,10 @@ use crate::worker::pace::Pace;
 use crate::worker::stop::Stage;
 
 /// A store tells when there is work; it is asked this often all the same.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+/// A store in this process costs nothing to ask, and may not tell when a job becomes due.
+const LOOK_AGAIN_HERE: Duration = Duration::from_millis(50);
 
 /// Empty looks in a row before the next one waits a little, whatever the store says.
 const EMPTY: u32 = 8;
@@ -134,7 +137,11 @@ impl Claimer {
             queues: self.desk.settings.queues.clone(),
             tasks: tasks.collect(),
         };
-        let work = self.desk.store.changed(mark, interest, about(LOOK_AGAIN));
+        let again = match self.desk.store.capabilities().shared_by_processes {
+            true => LOOK_AGAIN,
+            false => LOOK_AGAIN_HERE,
+        };
+        let work = self.desk.store.changed(mark, interest, about(again));
         tokio::select! {
             _ = work => {}
             () = self.desk.floor.room(&full), if !full.is_empty() => {}
