@@ -4,8 +4,10 @@
 //! waits for nobody. If a commit with several calls fails, each is tried alone, so that one bad call
 //! does not fail its neighbours.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 
 use rusqlite::Connection;
@@ -70,7 +72,16 @@ impl Writer {
         R: Send + 'static,
         F: FnMut(&mut Tx<'_>) -> Result<R, Fail> + Send + 'static,
     {
-        self.call(doing, work, false).await
+        self.call(doing, work, false)?.await
+    }
+
+    /// As [`Writer::write`], but lets the caller do something else before it waits.
+    pub fn begin<R, F>(&self, doing: &'static str, work: F) -> Result<Answer<R>, StoreError>
+    where
+        R: Send + 'static,
+        F: FnMut(&mut Tx<'_>) -> Result<R, Fail> + Send + 'static,
+    {
+        self.call(doing, work, false)
     }
 
     /// Runs work and takes everything back: what would happen (contract 2.14).
@@ -79,10 +90,10 @@ impl Writer {
         R: Send + 'static,
         F: FnMut(&mut Tx<'_>) -> Result<R, Fail> + Send + 'static,
     {
-        self.call(doing, work, true).await
+        self.call(doing, work, true)?.await
     }
 
-    async fn call<R, F>(&self, doing: &'static str, work: F, dry: bool) -> Result<R, StoreError>
+    fn call<R, F>(&self, doing: &'static str, work: F, dry: bool) -> Result<Answer<R>, StoreError>
     where
         R: Send + 'static,
         F: FnMut(&mut Tx<'_>) -> Result<R, Fail> + Send + 'static,
@@ -96,7 +107,7 @@ impl Writer {
             dry,
         };
         self.send(Box::new(call), doing)?;
-        answer.await.map_err(|_| StoreError::unavailable(doing))?
+        Ok(Answer { doing, answer })
     }
 
     fn send(&self, call: Box<dyn Call>, doing: &'static str) -> Result<(), StoreError> {
@@ -115,6 +126,21 @@ impl Drop for Writer {
             // A writer that panicked has answered nobody; there is nothing left to do about it here.
             let _ = thread.join();
         }
+    }
+}
+
+/// The answer to a call that is under way.
+pub struct Answer<R> {
+    doing: &'static str,
+    answer: oneshot::Receiver<Result<R, StoreError>>,
+}
+
+impl<R> Future for Answer<R> {
+    type Output = Result<R, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = Pin::new(&mut self.answer).poll(context);
+        answer.map(|answer| answer.unwrap_or_else(|_| Err(StoreError::unavailable(self.doing))))
     }
 }
 
@@ -234,6 +260,7 @@ fn commit(desk: &Desk, cache: &mut Cache, group: &mut [Box<dyn Call>]) -> Result
         }
         let signals = tx.finish()?;
         desk.connection.prepare_cached("COMMIT")?.execute([])?;
+        cache.commit();
         Ok(signals)
     });
     if result.is_err() {
@@ -267,7 +294,7 @@ fn begin(desk: &Desk) -> Result<(), Fail> {
 }
 
 fn roll_back(desk: &Desk, cache: &mut Cache) {
-    cache.clear();
+    cache.roll_back();
     if !desk.connection.is_autocommit() {
         // If even this fails the next BEGIN says so, to a caller who can be told.
         let _ = desk.connection.execute_batch("ROLLBACK");
