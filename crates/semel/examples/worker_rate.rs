@@ -150,7 +150,7 @@ async fn with_worker(jobs: usize) -> Result<Lap, Failure> {
 
 async fn fresh() -> Result<(tempfile::TempDir, Client), Failure> {
     let place = tempfile::tempdir()?;
-    let client = semel::connect(&format!("sqlite:{}", place.path().join("jobs.db").display())).await?;
+    let client = semel::connect(format!("sqlite:{}", place.path().join("jobs.db").display())).await?;
     Ok((place, client))
 }
 

@@ -24,6 +24,8 @@ mod spool;
 mod submit;
 mod submitted;
 mod task;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod times;
 pub mod upkeep;
 mod wait;

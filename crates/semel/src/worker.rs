@@ -6,15 +6,15 @@
 //! ```
 //! Claiming, running and settling go on at the same time, each in batches; [`shift`] starts and stops them.
 
-mod attempt;
+pub(crate) mod attempt;
 mod claims;
-mod desk;
+pub(crate) mod desk;
 mod floor;
 mod handler;
 mod jitter;
 mod job;
 mod layer;
-mod lease;
+pub(crate) mod lease;
 mod leases;
 mod pace;
 mod registration;
@@ -270,6 +270,12 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
 
     fn wrong(&mut self, invalid: Invalid) {
         self.wrong.get_or_insert(invalid);
+    }
+
+    /// What the test kit runs handlers with.
+    #[cfg(feature = "testing")]
+    pub(crate) async fn into_desk(mut self) -> Result<Arc<Desk>, Error> {
+        self.prepare().await
     }
 
     /// Checks everything and subscribes to events; nothing runs yet.
