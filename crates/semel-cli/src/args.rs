@@ -104,12 +104,26 @@ pub enum StoreCommand {
     Submit(Box<commands::submit::SubmitArgs>),
     /// Say what a submission would get, and why; writes nothing
     Explain(Box<commands::explain::ExplainArgs>),
+    /// Run a command for each job of a task
+    Work(commands::work::WorkArgs),
+    /// Subscribe tasks to events, and send events
+    #[command(subcommand)]
+    Events(commands::events::EventsCommand),
+    /// Let jobs come by themselves, by cron
+    #[command(subcommand)]
+    Schedules(commands::schedules::SchedulesCommand),
     /// List, show, wait for, cancel and retry jobs
     #[command(subcommand)]
     Jobs(commands::jobs::JobsCommand),
     /// Find keys, see who blocked whom, release by hand
     #[command(subcommand)]
     Keys(commands::keys::KeysCommand),
+    /// List, replay and drop jobs that failed
+    #[command(subcommand)]
+    DeadLetters(commands::dead_letters::DeadLettersCommand),
+    /// List live workers
+    #[command(subcommand)]
+    Workers(commands::workers::WorkersCommand),
     /// List queues; pause, resume, close, open, delete them
     #[command(subcommand)]
     Queues(commands::queues::QueuesCommand),

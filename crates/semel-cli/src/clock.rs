@@ -7,3 +7,9 @@ use semel_core::time::Timestamp;
 pub fn now() -> Timestamp {
     Timestamp::from_millis(jiff::Timestamp::now().as_millisecond())
 }
+
+/// A reading to measure lengths with.
+#[expect(clippy::disallowed_methods, reason = "this is the file that reads the clock")]
+pub fn instant() -> std::time::Instant {
+    std::time::Instant::now()
+}

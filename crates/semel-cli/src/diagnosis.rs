@@ -175,12 +175,9 @@ impl Case<'_> {
 
     fn complete(&self) -> Reason {
         let took = self.job.started_at.zip(self.job.finished_at);
-        let took = took.map(|(start, end)| format!(" {} after it first started", span(end.since(start))));
-        Reason::new(format!(
-            "It completed{} in attempt {}.",
-            took.unwrap_or_default(),
-            self.job.attempt
-        ))
+        let took = took.map(|(start, end)| format!(", {} after it first started", span(end.since(start))));
+        let took = took.unwrap_or_default();
+        Reason::new(format!("It completed in attempt {}{took}.", self.job.attempt))
     }
 
     fn failed(&self) -> Reason {

@@ -1,6 +1,7 @@
 //! The command line of Semel: args → settings → command.
 
 mod args;
+mod bulk;
 mod clock;
 mod commands;
 mod confirm;
@@ -17,6 +18,7 @@ mod redact;
 mod screen;
 mod session;
 mod settings;
+mod steer;
 mod target;
 mod wire;
 

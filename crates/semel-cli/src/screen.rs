@@ -59,9 +59,14 @@ impl Screen {
         !self.json && io::stdin().is_terminal() && io::stderr().is_terminal()
     }
 
+    /// Whether a person watches.
+    pub fn is_watched(&self) -> bool {
+        !self.json && io::stderr().is_terminal()
+    }
+
     /// Says a page.
     pub fn print(&self, page: &Page) -> Result<(), Problem> {
-        self.write(page.text())
+        self.write(&format!("{}\n", page.text().trim_end()))
     }
 
     /// Says one JSON document on one line.

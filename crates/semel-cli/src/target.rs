@@ -6,7 +6,6 @@ use semel_core::store::{Setting, Target};
 use semel_core::time::Timestamp;
 
 use crate::duration::Length;
-use crate::problem::Problem;
 use crate::screen::{Tone, clean, paint, relative};
 
 /// A queue or task, or all of them.
@@ -90,7 +89,7 @@ pub fn words(setting: &Setting, now: Timestamp) -> String {
 }
 
 /// A queue or task that nobody has heard of is more likely a typo: says which there are.
-pub fn check_known<'a>(
+pub fn unseen<'a>(
     kind: &str,
     wanted: &Name,
     known: impl Iterator<Item = &'a Name> + Clone,
@@ -109,9 +108,4 @@ pub fn check_known<'a>(
             names.join(", ")
         ),
     })
-}
-
-/// A problem for a name that nobody has heard of.
-pub fn unknown(kind: &str, wanted: &Name, hint: String) -> Problem {
-    Problem::not_found(format!("there is no {kind} {wanted}")).hint(hint)
 }

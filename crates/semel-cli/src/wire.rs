@@ -6,14 +6,18 @@
 mod job;
 mod key;
 mod operating;
+mod operation;
 mod stats;
 mod submitted;
+mod working;
 
 pub use job::{Attempt, Job, JobPage, LogLine};
 pub use key::{Holder, Key, KeyPage, KeyRow, LedgerEntry};
 pub use operating::{Finding, GuaranteeSheet, QueueRow, Setting, TaskRow};
+pub use operation::{Acted, DeadLetters, ErrorGroup, Operation};
 pub use stats::{Stats, StatsRow};
 pub use submitted::{Answer, Explanation};
+pub use working::{Delivery, Schedule, Worker};
 
 use semel_core::time::Timestamp;
 use serde::{Serialize, Serializer};

@@ -1,11 +1,13 @@
 //! `semel jobs`
 
+mod act;
 mod filter;
-mod list;
+pub mod list;
 mod show;
 mod wait;
 
 use clap::Subcommand;
+use semel::Action;
 
 use crate::exit::Exit;
 use crate::problem::Problem;
@@ -20,6 +22,10 @@ pub enum JobsCommand {
     Show(show::ShowArgs),
     /// Wait until a job has ended, and say its output
     Wait(wait::WaitArgs),
+    /// End jobs that have not ended
+    Cancel(act::ActOnJobs),
+    /// Give failed or cancelled jobs a new life, under the same id
+    Retry(act::ActOnJobs),
 }
 
 /// Carries out a command.
@@ -28,5 +34,7 @@ pub async fn run(command: JobsCommand, session: &Session) -> Result<Exit, Proble
         JobsCommand::List(args) => list::run(args, session).await,
         JobsCommand::Show(args) => show::run(args, session).await,
         JobsCommand::Wait(args) => wait::run(args, session).await,
+        JobsCommand::Cancel(args) => act::run(Action::Cancel, args, session).await,
+        JobsCommand::Retry(args) => act::run(Action::Retry, args, session).await,
     }
 }

@@ -2,6 +2,7 @@
 
 mod find;
 mod list;
+mod release;
 mod show;
 
 pub use find::{find, short};
@@ -20,6 +21,8 @@ pub enum KeysCommand {
     List(list::ListArgs),
     /// Show a key: its holder, and every submission it absorbed
     Show(show::ShowArgs),
+    /// Free keys by hand, on record
+    Release(release::ReleaseArgs),
 }
 
 /// Carries out a command.
@@ -27,5 +30,6 @@ pub async fn run(command: KeysCommand, session: &Session) -> Result<Exit, Proble
     match command {
         KeysCommand::List(args) => list::run(args, session).await,
         KeysCommand::Show(args) => show::run(args, session).await,
+        KeysCommand::Release(args) => release::run(args, session).await,
     }
 }

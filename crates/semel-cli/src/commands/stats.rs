@@ -37,7 +37,7 @@ pub async fn run(args: StatsArgs, session: &Session) -> Result<Exit, Problem> {
             args.yes,
             session,
         )?;
-        store.reset_stats().await?;
+        session.operator(&client, None).reset_stats().await?;
     }
     let stats = store.stats().await?;
     if session.json() {
@@ -193,17 +193,13 @@ fn warnings(stats: &Stats, settings: &[(Target, Setting)], live: &LiveWorkers, p
             target::words(setting, now)
         ));
     }
-    let mut tasks: Vec<_> = stats
-        .lanes
-        .iter()
-        .filter(|lane| lane.oldest_waiting.is_some())
-        .map(|lane| &lane.task)
+    let waiting = stats.lanes.iter().filter(|lane| lane.oldest_waiting.is_some());
+    let mut hints: Vec<String> = waiting
+        .filter_map(|lane| live.hint_about(&lane.task, &lane.queue))
         .collect();
-    tasks.sort();
-    tasks.dedup();
-    for hint in tasks.into_iter().filter_map(|task| live.hint_about(task)) {
-        page.hint(hint);
-    }
+    hints.sort();
+    hints.dedup();
+    hints.iter().for_each(|hint| page.hint(hint));
     if stats.jobs.get(&State::Failed).is_some_and(|n| *n > 0) {
         page.hint("semel dead-letters list shows what failed and why");
     }

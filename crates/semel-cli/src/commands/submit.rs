@@ -1,11 +1,11 @@
 //! `semel submit`
 
 mod answer;
-mod input;
+pub mod input;
 mod policy;
 mod request;
 
-pub use answer::rehearse;
+pub use answer::{rehearse, sentence};
 pub use policy::PolicyArgs;
 pub use request::RequestArgs;
 

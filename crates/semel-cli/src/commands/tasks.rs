@@ -2,15 +2,15 @@
 
 use clap::Subcommand;
 use semel_core::job::State;
-use semel_core::store::{Setting, SettingChange, Target};
+use semel_core::store::{Setting, Target};
 
-use crate::commands::queues::change_setting;
 use crate::exit::Exit;
 use crate::lanes::{self, Sum};
 use crate::live::LiveWorkers;
 use crate::problem::Problem;
 use crate::screen::{Column, Page, Table, Tone, count, elide, paint, relative};
 use crate::session::Session;
+use crate::steer::{self, Lever};
 use crate::target::{self, PauseArgs, TargetArgs};
 use crate::wire;
 
@@ -29,21 +29,9 @@ pub enum TasksCommand {
 pub async fn run(command: TasksCommand, session: &Session) -> Result<Exit, Problem> {
     match command {
         TasksCommand::List => list(session).await,
-        TasksCommand::Pause(args) => {
-            let change = SettingChange::Pause {
-                lasting: args.lasting.map(Into::into),
-                reason: args.reason,
-            };
-            change_setting(args.target.target(Target::Task), change, "paused", session).await
-        }
+        TasksCommand::Pause(args) => steer::pause(args, Target::Task, session).await,
         TasksCommand::Resume(args) => {
-            change_setting(
-                args.target(Target::Task),
-                SettingChange::Resume,
-                "resumed",
-                session,
-            )
-            .await
+            steer::run(args.target(Target::Task), Lever::Resume, None, session).await
         }
     }
 }
@@ -51,7 +39,8 @@ pub async fn run(command: TasksCommand, session: &Session) -> Result<Exit, Probl
 async fn list(session: &Session) -> Result<Exit, Problem> {
     let client = session.existing().await?;
     let store = client.store();
-    let tasks = lanes::by_task(&store.stats().await?.lanes);
+    let lanes = store.stats().await?.lanes;
+    let tasks = lanes::by_task(&lanes);
     let settings = store.settings().await?;
     let live = LiveWorkers::look(&client).await?;
     let mut page = session.page();
@@ -69,11 +58,14 @@ async fn list(session: &Session) -> Result<Exit, Problem> {
         page.say("There are no tasks: a task is known from its first job on.");
     } else {
         page.table(&table(&tasks, &settings, &live, &page));
-        for task in tasks.iter().filter(|task| task.in_state(State::Queued) > 0) {
-            if let Some(hint) = live.hint_about(&task.name) {
-                page.hint(hint);
-            }
-        }
+        page.blank();
+        let mut hints: Vec<String> = lanes
+            .iter()
+            .filter(|lane| lane.oldest_waiting.is_some())
+            .filter_map(|lane| live.hint_about(&lane.task, &lane.queue))
+            .collect();
+        hints.dedup();
+        hints.iter().for_each(|hint| page.hint(hint));
     }
     session.screen.print(&page)?;
     Ok(Exit::Done)

@@ -62,10 +62,12 @@ pub async fn run(args: ListArgs, session: &Session) -> Result<Exit, Problem> {
         page.table(&table(&found.items, &page));
         ending(&found, &mut page);
         let live = LiveWorkers::look(&client).await?;
-        let hints: Vec<String> = waiting_tasks(&found.items)
+        let lanes = waiting_lanes(&found.items);
+        let mut hints: Vec<String> = lanes
             .iter()
-            .filter_map(|task| live.hint_about(task))
+            .filter_map(|(task, queue)| live.hint_about(task, queue))
             .collect();
+        hints.dedup();
         hints.iter().for_each(|hint| page.hint(hint));
     }
     session.screen.print(&page)?;
@@ -124,7 +126,7 @@ fn ending(found: &Listing<Job>, page: &mut Page) {
     }
 }
 
-fn waiting_tasks(jobs: &[Job]) -> BTreeSet<&Name> {
+fn waiting_lanes(jobs: &[Job]) -> BTreeSet<(&Name, &Name)> {
     let waiting = jobs.iter().filter(|job| job.state == State::Queued);
-    waiting.map(|job| &job.task).collect()
+    waiting.map(|job| (&job.task, &job.queue)).collect()
 }

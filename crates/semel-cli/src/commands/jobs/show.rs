@@ -106,7 +106,7 @@ async fn look(id: &JobId, page: &Page, session: &Session) -> Result<Known, Probl
         job: &job,
         attempts: &attempts,
         settings: &settings,
-        workers: live.serving(&job.task),
+        workers: live.serving_in(&job.task, &job.queue),
         now: page.now(),
     }
     .reasons();
@@ -220,7 +220,12 @@ fn payloads(job: &Job, page: &mut Page) {
     for (name, json) in named {
         let Some(json) = json else { continue };
         page.heading(name);
-        for line in pretty_json(json.as_str()).lines() {
+        let text = json.as_str();
+        let shown = match text.chars().count() + 2 <= page.width() && !text.contains('\n') {
+            true => text.to_owned(),
+            false => pretty_json(text),
+        };
+        for line in shown.lines() {
             page.line(format!("  {}", clean(line)));
         }
     }

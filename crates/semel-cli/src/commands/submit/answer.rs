@@ -36,7 +36,8 @@ pub async fn admitted(
     }
     if matches!(admitted.job.state, State::Queued | State::Scheduled) {
         let live = LiveWorkers::look(client).await?;
-        if let Some(hint) = live.hint_about(&admitted.job.task) {
+        let job = client.job(admitted.job.id.clone())?.job().await?;
+        if let Some(hint) = live.hint_about(&job.task, &job.queue) {
             page.hint(hint);
         }
     }
