@@ -98,7 +98,8 @@ impl SqliteStore {
         let writer = Writer::start(desk)?;
         let readers =
             Readers::start(connections.readers, namespace.clone(), clock.clone()).map_err(started)?;
-        let watcher = Watcher::start(connections.watcher, wake.clone()).map_err(started)?;
+        let watcher =
+            Watcher::start(connections.watcher, log_path(&options.path), wake.clone()).map_err(started)?;
         Ok(SqliteStore {
             writer,
             readers,
