@@ -377,6 +377,7 @@ impl Draft {
             Some(policy) => self.wish.beside(policy)?,
             None => self.wish.policy(submission.task.as_str(), self.standing)?,
         };
+        crate::worker::carry_trace(&mut submission.content.headers);
         Ok(submission)
     }
 }

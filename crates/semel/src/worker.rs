@@ -34,6 +34,7 @@ pub use step::Step;
 pub use trace::TRACEPARENT;
 
 pub(crate) use jitter::about;
+pub(crate) use trace::carry as carry_trace;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -165,7 +166,8 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         self
     }
 
-    /// How many jobs of one task run at once in this worker. They are not fetched ahead.
+    /// How many jobs of one task run at once in this worker. They are claimed by themselves and not fetched ahead:
+    /// priorities hold among them, not between them and other tasks.
     pub fn task_concurrency(mut self, task: impl AsRef<str>, jobs: usize) -> Self {
         self.limits.insert(task.as_ref().to_owned(), jobs);
         self

@@ -364,6 +364,38 @@ async fn concurrency_is_bounded_in_all_and_per_task() {
     .await;
 }
 
+/// A flood of one task does not keep a task with a bound of its own from being served.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_with_its_own_bound_is_not_starved() {
+    async fn flood(_: Job<u64>, done: Arc<AtomicUsize>) -> JobResult<u64> {
+        tokio::time::sleep(millis(2)).await;
+        done.fetch_add(1, Ordering::SeqCst);
+        Ok(0)
+    }
+    async fn scarce(_: Job<String>, done: Arc<AtomicUsize>) -> JobResult<String> {
+        Ok(done.load(Ordering::SeqCst).to_string())
+    }
+    on_each_store(async |jobs| {
+        let batch = (0..600).map(|n| jobs.submit(DOUBLE, &n));
+        for answer in jobs.submit_many(batch).await {
+            answer.expect("submitted");
+        }
+        let sent = jobs.submit(ODD, &"last".to_owned()).await.expect("submitted");
+        let worker = Worker::new(&jobs, Arc::default())
+            .task(DOUBLE, flood)
+            .task(ODD, scarce)
+            .concurrency(2)
+            .task_concurrency("odd", 1);
+        worker
+            .run_until(until_ended(&jobs, &[sent.id()]))
+            .await
+            .expect("it worked");
+        let before: usize = sent.output().await.expect("an output").parse().expect("a number");
+        assert!(before < 300, "it waited for {before} jobs of the flood");
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn layers_go_around_every_handler_the_last_one_outermost() {
     type Notes = Arc<std::sync::Mutex<Vec<String>>>;

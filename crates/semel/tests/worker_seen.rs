@@ -199,6 +199,49 @@ async fn an_attempt_is_a_span_within_the_producers_trace() {
     .await;
 }
 
+/// What a handler submits goes on with the trace of its job, unless it brings its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_trace_is_carried_on_by_what_a_handler_submits() {
+    const NEXT: Task<u64> = Task::new("next");
+    async fn submits(job: Job<u64>, jobs: semel::Client) -> JobResult {
+        jobs.submit(NEXT, &job.input).await?;
+        jobs.submit(NEXT, &job.input)
+            .header(semel::TRACEPARENT, "my own")
+            .await?;
+        Ok(())
+    }
+    on_each_store(async |jobs| {
+        let traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let sent = jobs
+            .submit(LOUD, &0)
+            .header(semel::TRACEPARENT, traceparent)
+            .await;
+        let sent = sent.expect("submitted");
+        let worker = Worker::new(&jobs, jobs.clone()).task(LOUD, submits);
+        worker
+            .run_until(until_ended(&jobs, &[sent.id()]))
+            .await
+            .expect("it worked");
+        let filter = semel::semel_core::store::JobFilter {
+            task: Some(semel::Name::new("next").expect("a name")),
+            ..Default::default()
+        };
+        let next = jobs
+            .store()
+            .jobs(filter, Page::first(10))
+            .await
+            .expect("an answer")
+            .items;
+        let mut traces: Vec<&str> = next
+            .iter()
+            .map(|job| job.headers[semel::TRACEPARENT].as_str())
+            .collect();
+        traces.sort_unstable();
+        assert_eq!(traces, [traceparent, "my own"]);
+    })
+    .await;
+}
+
 /// Keeps what is logged.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);

@@ -41,7 +41,8 @@ pub(crate) async fn run(handlers: &Handlers, lease: Arc<Lease>, tidy: Duration) 
         Fate::Held => {
             lease.begin();
             let span = trace::span(&lease);
-            work(handlers, &lease, tidy).instrument(span).await
+            let work = trace::within(&lease, work(handlers, &lease, tidy));
+            work.instrument(span).await
         }
         fate => left(fate),
     };

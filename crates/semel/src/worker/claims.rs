@@ -28,13 +28,20 @@ const EMPTY: u32 = 8;
 pub(crate) struct Claimer {
     desk: Arc<Desk>,
     pace: Pace,
+    /// Groups of tasks take turns at being first.
+    turn: usize,
     empty: u32,
 }
 
 impl Claimer {
     pub(crate) fn new(desk: Arc<Desk>) -> Self {
         let pace = Pace::new(desk.settings.prefetch, clock::instant());
-        Claimer { desk, pace, empty: 0 }
+        Claimer {
+            desk,
+            pace,
+            turn: 0,
+            empty: 0,
+        }
     }
 
     /// Fails only if the store says that it will never answer.
@@ -52,12 +59,15 @@ impl Claimer {
         let mark = desk.store.mark();
         desk.floor
             .prefetch(self.pace.ahead(desk.floor.done(), clock::instant()));
-        let asks = desk.floor.asks();
+        let mut asks = desk.floor.asks();
         if asks.is_empty() {
             let groups: Vec<usize> = (0..desk.settings.groups.len()).collect();
             self.wait_for_room(&groups).await;
             return Ok(());
         }
+        self.turn += 1;
+        let first = self.turn % asks.len();
+        asks.rotate_left(first);
         let mut dry = true;
         for ask in &asks {
             // Claims before this one may have taken the room.

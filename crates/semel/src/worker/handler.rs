@@ -17,7 +17,18 @@ use crate::worker::layer::{Layer, Next};
 /// An async function that does the work of a task: `async fn(Job<I>, S) -> JobResult<O>`.
 ///
 /// `I` and `O` are the input and output of the task, `S` is what was given to the worker. It may be called
-/// for several jobs at once.
+/// for several jobs at once. One that does not fit its task does not compile:
+///
+/// ```compile_fail,E0631
+/// # use semel::{Client, Job, JobResult, Task, Worker};
+/// const GREET: Task<String, String> = Task::new("greet");
+/// async fn greet(job: Job<u64>, _: ()) -> JobResult<String> {
+///     Ok(job.input.to_string())
+/// }
+/// # fn add(jobs: &Client) {
+/// let worker = Worker::new(jobs, ()).task(GREET, greet);
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "this is no handler for a task with input `{I}` and output `{O}`",
     label = "expected `async fn(Job<{I}>, {S}) -> JobResult<{O}>`",

@@ -1,4 +1,7 @@
-//! One span per attempt, with the trace the producer began (W3C trace context, in the job's headers).
+//! One span per attempt, with the trace the producer began (W3C trace context, in the job's headers), and the same
+//! trace for what the handler submits.
+
+use std::collections::BTreeMap;
 
 use tracing::{Level, Span};
 
@@ -27,6 +30,28 @@ pub(crate) fn span(lease: &Lease) -> Span {
         trace_id,
         parent_id,
     )
+}
+
+tokio::task_local! {
+    /// The trace context of the job whose handler runs.
+    static CONTEXT: String;
+}
+
+/// Runs a handler within the trace its job came with.
+pub(crate) async fn within<T>(lease: &Lease, work: impl Future<Output = T>) -> T {
+    match lease.job.headers.get(TRACEPARENT) {
+        Some(context) => CONTEXT.scope(context.clone(), work).await,
+        None => work.await,
+    }
+}
+
+/// Lets a submission made by a handler go on with its trace, unless it brings one of its own.
+pub(crate) fn carry(headers: &mut BTreeMap<String, String>) {
+    let _ = CONTEXT.try_with(|context| {
+        if !headers.contains_key(TRACEPARENT) {
+            headers.insert(TRACEPARENT.to_owned(), context.clone());
+        }
+    });
 }
 
 /// Trace and parent of a `traceparent` header, if it is one.

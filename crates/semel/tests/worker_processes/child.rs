@@ -24,7 +24,8 @@ pub fn run(arguments: &[String]) -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = runtime.expect("a runtime").block_on(async {
         match arguments.as_slice() {
-            ["long", url, queue] => long(url, queue).await,
+            ["long", url, queue] => long(url, queue, millis(10)).await,
+            ["patient", url, queue] => long(url, queue, secs(600)).await,
             ["effects", url, file] => effects(url, file).await,
             ["produce", url, count, pause] => produce(url, count, pause).await,
             other => panic!("{other:?} is no role"),
@@ -35,7 +36,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
 }
 
 /// Works on one queue until it is told to stop; says what it did.
-async fn long(url: &str, queue: &str) -> Result<(), semel::Error> {
+async fn long(url: &str, queue: &str, grace: Duration) -> Result<(), semel::Error> {
     async fn sleep(job: Job<u64>, _: ()) -> JobResult<u32> {
         tokio::time::sleep(Duration::from_millis(job.input)).await;
         Ok(std::process::id())
@@ -45,7 +46,7 @@ async fn long(url: &str, queue: &str) -> Result<(), semel::Error> {
         .task(LONG, sleep)
         .queues([queue])
         .lease(secs(1));
-    let report = worker.grace(millis(10)).run().await?;
+    let report = worker.grace(grace).run().await?;
     println!("{} {}", report.refused_writes, report.completed);
     Ok(())
 }

@@ -9,6 +9,7 @@ mod idle;
 mod kills;
 mod pickup;
 mod place;
+mod signals;
 mod zombies;
 
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
     let trials = vec![
         trial("zombies_write_nothing", zombies::campaign),
         trial("killed_workers_leave_every_job_to_end_once", kills::campaign),
+        trial("a_second_signal_cuts_the_grace_short", signals::campaign),
         trial("an_idle_worker_costs_next_to_nothing", idle::campaign),
         trial("work_of_another_process_is_picked_up_soon", pickup::campaign),
     ];
