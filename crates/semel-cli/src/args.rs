@@ -100,6 +100,8 @@ pub enum Command {
 /// The commands that go to a store.
 #[derive(Debug, Subcommand)]
 pub enum StoreCommand {
+    /// See work done once while everything goes wrong, in 20 seconds
+    Demo(commands::demo::DemoArgs),
     /// Submit a job
     Submit(Box<commands::submit::SubmitArgs>),
     /// Say what a submission would get, and why; writes nothing

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod completions;
 pub mod config;
 pub mod dead_letters;
+pub mod demo;
 pub mod doctor;
 pub mod events;
 pub mod explain;
@@ -26,6 +27,7 @@ use crate::session::Session;
 /// Carries out a command that goes to a store.
 pub async fn run(command: StoreCommand, session: &Session) -> Result<Exit, Problem> {
     match command {
+        StoreCommand::Demo(args) => demo::run(args, session).await,
         StoreCommand::Submit(args) => submit::run(*args, session).await,
         StoreCommand::Explain(args) => explain::run(*args, session).await,
         StoreCommand::Work(args) => work::run(args, session).await,

@@ -102,6 +102,9 @@ pub struct Signals {
     pub ends: bool,
 }
 
+/// The key of a job, and for hybrid keys its group.
+type KeyAndGroup = (Option<Digest>, Option<Digest>);
+
 /// One transaction of the writer.
 pub struct Tx<'c> {
     /// The statements.
@@ -642,11 +645,11 @@ impl<'c> Tx<'c> {
     // Keys.
 
     /// The key of a job and, for hybrid keys, its group.
-    pub fn key_of(&mut self, seq: i64) -> Result<(Option<Digest>, Option<Digest>), Fail> {
+    pub fn key_of(&mut self, seq: i64) -> Result<KeyAndGroup, Fail> {
         Ok(self.keyed(seq)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?)
     }
 
-    fn keyed(&mut self, seq: i64) -> Result<Option<(Option<Digest>, Option<Digest>)>, Fail> {
+    fn keyed(&mut self, seq: i64) -> Result<Option<KeyAndGroup>, Fail> {
         let read = |row: &rusqlite::Row<'_>| Ok((rows::digest(row, 1)?, rows::digest(row, 2)?));
         Ok(self
             .statements

@@ -14,7 +14,8 @@ Exit codes: 0 done (also for an existing duplicate), 1 other, 2 usage,
 
 `semel COMMAND --help` says more about a command.";
 
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Start", &["demo"]),
     ("Work", &["submit", "work", "explain", "events", "schedules"]),
     (
         "Look",
