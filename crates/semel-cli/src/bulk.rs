@@ -297,7 +297,7 @@ fn tell(done: &Operation, session: &Session) -> Result<Exit, Problem> {
     }
     let number = |n: u64| count(i64::try_from(n).unwrap_or(i64::MAX));
     let mut page = session.screen.plain_page();
-    page.blank();
+    page.line("");
     let word = match done.action {
         Action::Cancel => "cancelled",
         Action::Retry => "retried",

@@ -4,6 +4,7 @@ use std::io::{BufRead, Write};
 
 use crate::exit::Exit;
 use crate::problem::Problem;
+use crate::screen::capital;
 use crate::session::Session;
 
 /// What a person said.
@@ -37,10 +38,14 @@ pub fn agree(question: &str, yes: bool, session: &Session) -> Answer {
 /// Goes on if `yes` was said or a person agrees to what is about to happen.
 pub fn ask(plan: &str, yes: bool, session: &Session) -> Result<(), Problem> {
     if !yes && !session.screen.can_ask() {
-        return Err(Problem::new(Exit::NotPermitted, "not_confirmed", plan)
-            .hint("nothing was done; add --yes to carry it out"));
+        return Err(Problem::new(
+            Exit::NotPermitted,
+            "not_confirmed",
+            format!("not confirmed: {plan}"),
+        )
+        .hint("nothing was done; add --yes to carry it out"));
     }
-    match agree(&format!("{plan}\nGo on?"), yes, session) {
+    match agree(&format!("{}. Go on?", capital(plan)), yes, session) {
         Answer::Yes => Ok(()),
         Answer::No => Err(Problem::new(
             Exit::NotPermitted,

@@ -123,9 +123,9 @@ impl Case<'_> {
             Target::Queue(name) => (format!("Queue {name}"), format!("semel queues resume {name}")),
             Target::Task(name) => (format!("Task {name}"), format!("semel tasks resume {name}")),
         };
-        let mut says = format!("{what} is paused since {}", relative(pause.since, self.now));
+        let mut says = format!("{what} was paused {}", relative(pause.since, self.now));
         if let Some(until) = pause.until {
-            says.push_str(&format!(", until {}", relative(until, self.now)));
+            says.push_str(&format!(", for another {}", span(until.since(self.now))));
         }
         if let Some(reason) = &pause.reason {
             says.push_str(&format!(" ({reason})"));
@@ -134,10 +134,13 @@ impl Case<'_> {
     }
 
     fn running(&self) -> Reason {
-        let worker = self.job.worker.as_ref().map_or("a worker", |name| name.as_str());
+        let worker = match &self.job.worker {
+            Some(name) => format!("Worker {name}"),
+            None => "A worker".to_owned(),
+        };
         match self.job.lease_until {
             Some(until) if until <= self.now => Reason::new(format!(
-                "The lease of {worker} ran out {}: the next claim delivers it again.",
+                "{worker} was not heard of in time, its lease ran out {}: the next claim delivers the job again.",
                 relative(until, self.now)
             )),
             Some(until) => Reason::new(format!(

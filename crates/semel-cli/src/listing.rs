@@ -8,6 +8,7 @@ use semel_core::view::Listing;
 
 /// Which part of a list.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Page")]
 pub struct PageArgs {
     /// Show at most this many
     #[arg(long, value_name = "N", default_value_t = 20)]

@@ -1,10 +1,13 @@
 //! Who works right now: a waiting task that no live worker serves is said so wherever it is shown (contract 4.4).
 
+use std::collections::BTreeSet;
+
 use semel::Client;
 use semel::workers::{self, WorkerView};
 use semel_core::ids::Name;
 
 use crate::problem::Problem;
+use crate::screen::elide;
 
 /// The workers that were heard of lately.
 #[derive(Debug, Default)]
@@ -33,17 +36,22 @@ impl LiveWorkers {
         self.workers.iter().filter(serves).count()
     }
 
-    /// What to do about a task in a queue that nobody serves.
-    pub fn hint_about(&self, task: &Name, queue: &Name) -> Option<String> {
-        if self.serving_in(task, queue) > 0 {
-            return None;
-        }
-        let elsewhere = match self.serving(task) {
-            0 => String::new(),
-            _ => format!(" in queue {queue}"),
-        };
-        Some(format!(
-            "no live worker serves task {task}{elsewhere}; start one: semel work --task {task} --exec 'CMD'"
-        ))
+    /// What to do about work that waits and that nobody serves, if there is any.
+    pub fn hint<'a>(&self, waiting: impl IntoIterator<Item = (&'a Name, &'a Name)>) -> Option<String> {
+        let idle = |(task, queue): &(&Name, &Name)| self.serving_in(task, queue) == 0;
+        let tasks: BTreeSet<&Name> = waiting.into_iter().filter(idle).map(|(task, _)| task).collect();
+        let first = tasks.first()?;
+        let start = format!("start one: semel work --task {first} --exec 'CMD'");
+        let all: Vec<&str> = tasks.iter().map(|task| task.as_str()).collect();
+        Some(match all.as_slice() {
+            [task] if self.serving(first) > 0 => {
+                format!("no live worker serves task {task} in the queue it waits in; {start}")
+            }
+            [task] => format!("no live worker serves task {task}; {start}"),
+            several => format!(
+                "no live worker serves these tasks: {}; {start}",
+                elide(&several.join(", "), 200)
+            ),
+        })
     }
 }

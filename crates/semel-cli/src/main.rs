@@ -8,7 +8,6 @@ mod confirm;
 mod diagnosis;
 mod duration;
 mod exit;
-mod hold;
 mod lanes;
 mod listing;
 mod live;
@@ -21,6 +20,7 @@ mod settings;
 mod steer;
 mod target;
 mod wire;
+mod wording;
 
 use std::process::ExitCode;
 

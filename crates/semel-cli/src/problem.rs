@@ -112,7 +112,19 @@ impl From<Error> for Problem {
             Error::WaitTimeout { .. } => (Exit::WaitTimeout, "wait_timeout"),
             _ => (Exit::Other, "other"),
         };
-        let (message, hint) = split_hint(&error.to_string());
+        let (mut message, hint) = split_hint(&error.to_string());
+        if let Error::IdempotencyConflict { holder, differs } = &error {
+            message = format!(
+                "the key was used for something else: job {} of task {}",
+                holder.id, holder.task
+            );
+            if !differs.is_empty() {
+                message.push_str(&format!(
+                    "; the inputs differ at {}",
+                    crate::wording::differs(differs)
+                ));
+            }
+        }
         let mut problem = Problem {
             hint,
             ..Problem::new(exit, code, message)

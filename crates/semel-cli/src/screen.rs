@@ -12,7 +12,7 @@ mod when;
 pub use page::Page;
 pub use style::{Tone, paint, state_tone};
 pub use table::{Column, Table};
-pub use text::{bytes, clean, count, elide, one_line, percent, plural, pretty_json};
+pub use text::{bytes, capital, clean, count, elide, one_line, percent, plural, pretty_json};
 pub use when::{exact, relative, span};
 
 use std::io::{self, IsTerminal, Write};

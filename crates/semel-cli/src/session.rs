@@ -27,6 +27,9 @@ impl Session {
 
     /// Connects to the store, making it where there is none.
     pub async fn create(&self) -> Result<Client, Problem> {
+        if self.settings.store.value.starts_with("memory:") {
+            self.screen.note("note: a memory: store ends with this command");
+        }
         Ok(semel::connect(&self.settings.store.value).name(person()).await?)
     }
 

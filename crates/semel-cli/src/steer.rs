@@ -5,6 +5,7 @@ use semel_core::store::Target;
 
 use crate::exit::Exit;
 use crate::problem::Problem;
+use crate::screen::capital;
 use crate::session::Session;
 use crate::target::{self, PauseArgs};
 use crate::{clock, wire};
@@ -88,12 +89,4 @@ pub async fn run(
     }
     session.screen.print(&page)?;
     Ok(Exit::Done)
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    match letters.next() {
-        Some(first) => first.to_uppercase().chain(letters).collect(),
-        None => String::new(),
-    }
 }

@@ -6,13 +6,13 @@ use semel_core::store::{Setting, Target};
 use semel_core::time::Timestamp;
 
 use crate::duration::Length;
-use crate::screen::{Tone, clean, paint, relative};
+use crate::screen::{Tone, clean, paint, relative, span};
 
 /// A queue or task, or all of them.
 #[derive(Clone, Debug, Args)]
+#[group(required = true, multiple = false)]
 pub struct TargetArgs {
     /// Its name
-    #[arg(required_unless_present = "all", conflicts_with = "all")]
     pub name: Option<Name>,
     /// Everything in the store
     #[arg(long)]
@@ -67,7 +67,7 @@ pub fn words(setting: &Setting, now: Timestamp) -> String {
             format!("paused {}", relative(pause.since, now)),
         ));
         if let Some(until) = pause.until {
-            words.push(format!("until {}", relative(until, now)));
+            words.push(format!("for another {}", span(until.since(now))));
         }
         if let Some(reason) = &pause.reason {
             words.push(format!("({})", clean(reason)));

@@ -8,7 +8,7 @@ use crate::commands::submit::{self, input};
 use crate::duration::Length;
 use crate::exit::Exit;
 use crate::problem::Problem;
-use crate::screen::{Column, Table, clean};
+use crate::screen::{Column, Table, Tone, clean};
 use crate::session::Session;
 use crate::wire;
 
@@ -41,9 +41,9 @@ pub struct SubscribeArgs {
 /// Arguments of `semel events send`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With a key every subscriber has one job however often the event is sent. It is not
-atomic over the subscribers: sending again completes it. An event that nobody
-subscribed to would be lost, so it is refused (exit code 5).")]
+With a key every subscriber has one job, however often the event is sent. It is
+not atomic over the subscribers: sending again completes it. An event that
+nobody subscribed to would be lost, so it is refused (exit code 5).")]
 pub struct SendArgs {
     /// The event
     pub event: String,
@@ -157,7 +157,7 @@ fn say(delivered: &[Delivered], session: &Session) -> Result<(), Problem> {
     for one in delivered {
         match &one.submitted {
             Ok(sent) => page.line(submit::sentence(sent.admitted())),
-            Err(error) => page.say(format!("{}: {error}", one.task)),
+            Err(error) => page.sentence(Tone::Bad, "error:", &format!("task {}: {error}", one.task)),
         }
     }
     session.screen.print(&page)

@@ -83,7 +83,7 @@ async fn delete(args: DeleteArgs, session: &Session) -> Result<Exit, Problem> {
         return Err(Problem::not_found(format!("there is no queue {}", args.name)).hint(hint));
     };
     let plan = format!(
-        "This removes queue {} with {}, {} of them not ended. Their keys become free, late settles are refused. Counters stay.",
+        "this removes queue {} with {}, {} of them not ended; their keys become free, late settles are refused, counters stay",
         args.name,
         plural(queue.jobs.values().sum(), "job", "jobs"),
         queue.open()

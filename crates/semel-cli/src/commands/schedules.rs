@@ -27,10 +27,14 @@ pub enum SchedulesCommand {
 
 /// Arguments of `semel schedules set`.
 #[derive(Debug, Args)]
+#[command(
+    override_usage = "semel schedules set [OPTIONS] --cron <PATTERN> --task <NAME>\n                           <NAME> [JSON|-|@FILE]"
+)]
 #[command(after_help = "\
-Each tick is submitted once, however many workers there are; after a time without
-any worker only the latest missed tick is made up for. Five fields: minute, hour,
-day of month, month, day of week; six with the second in front; or @daily.
+Each tick is submitted once, however many workers there are; after a time
+without any worker only the latest missed tick is made up for. Five fields:
+minute, hour, day of month, month, day of week; six with the second in front;
+or a nickname such as @daily.
 
 Example:
   semel schedules set report --cron '30 8 * * MON-FRI' --zone Europe/Berlin \\
@@ -194,7 +198,7 @@ async fn set(args: SetArgs, session: &Session) -> Result<Exit, Problem> {
         .queue
         .clone()
         .unwrap_or_else(semel_core::limits::default_queue);
-    if let Some(hint) = live.hint_about(&wanted.task, &queue) {
+    if let Some(hint) = live.hint([(&wanted.task, &queue)]) {
         page.hint(hint + " (workers also carry out schedules)");
     }
     session.screen.print(&page)?;
@@ -210,7 +214,7 @@ async fn delete(args: DeleteArgs, session: &Session) -> Result<Exit, Problem> {
         );
     }
     confirm::ask(
-        &format!("This removes schedule {}; jobs it has submitted stay.", args.name),
+        &format!("this removes schedule {}; jobs it has submitted stay", args.name),
         args.yes,
         session,
     )?;

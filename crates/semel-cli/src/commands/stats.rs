@@ -9,7 +9,9 @@ use semel_core::view::{LaneStats, Stats};
 use crate::exit::Exit;
 use crate::live::LiveWorkers;
 use crate::problem::Problem;
-use crate::screen::{Column, Page, Table, Tone, bytes, count, elide, paint, percent, relative, state_tone};
+use crate::screen::{
+    Column, Page, Table, Tone, bytes, count, elide, paint, percent, plural, relative, state_tone,
+};
 use crate::session::Session;
 use crate::{confirm, target, wire};
 
@@ -33,7 +35,7 @@ pub async fn run(args: StatsArgs, session: &Session) -> Result<Exit, Problem> {
     let store = client.store();
     if args.reset {
         confirm::ask(
-            "This counts from now on: all counters are shown as 0 again.",
+            "this counts from now on: all counters are shown as 0 again",
             args.yes,
             session,
         )?;
@@ -45,20 +47,22 @@ pub async fn run(args: StatsArgs, session: &Session) -> Result<Exit, Problem> {
         return Ok(Exit::Done);
     }
     let settings = store.settings().await?;
+    let groups = store.dead_letter_groups(None).await?;
+    let dead_letters: i64 = groups.iter().map(|group| group.jobs).sum();
     let live = LiveWorkers::look(&client).await?;
     let mut page = session.page();
-    page.fields(totals(&stats, &page));
+    page.fields(totals(&stats, dead_letters, &page));
     if !stats.lanes.is_empty() {
         page.blank();
         page.table(&table(&stats.lanes, &page));
     }
     page.blank();
-    warnings(&stats, &settings, &live, &mut page);
+    warnings(&stats, dead_letters, &settings, &live, &mut page);
     session.screen.print(&page)?;
     Ok(Exit::Done)
 }
 
-fn totals(stats: &Stats, page: &Page) -> Vec<(&'static str, String)> {
+fn totals(stats: &Stats, dead_letters: i64, page: &Page) -> Vec<(&'static str, String)> {
     let counts = &stats.totals;
     let of = |counter: Counter| counts.get(counter);
     let since = match stats.since {
@@ -70,11 +74,11 @@ fn totals(stats: &Stats, page: &Page) -> Vec<(&'static str, String)> {
         (
             "submitted",
             format!(
-                "{} accepted, {} duplicates ({} of all), {} conflicts",
+                "{} accepted, {} ({} of all), {}",
                 count(of(Counter::Accepted)),
-                count(counts.duplicates()),
+                plural(counts.duplicates(), "duplicate", "duplicates"),
                 percent(counts.hit_ratio()),
-                count(of(Counter::Conflicts))
+                plural(of(Counter::Conflicts), "conflict", "conflicts")
             ),
         ),
     ];
@@ -94,6 +98,9 @@ fn totals(stats: &Stats, page: &Page) -> Vec<(&'static str, String)> {
         counts,
         &[Counter::Retried, Counter::Expired, Counter::StaleWrites],
     ));
+    if dead_letters > 0 {
+        fields.push(("dead letters", paint(Tone::Bad, count(dead_letters))));
+    }
     if stats.steps_in_doubt > 0 {
         fields.push((
             "in doubt",
@@ -181,7 +188,13 @@ fn table(lanes: &[LaneStats], page: &Page) -> Table {
 }
 
 /// What an operator should not overlook.
-fn warnings(stats: &Stats, settings: &[(Target, Setting)], live: &LiveWorkers, page: &mut Page) {
+fn warnings(
+    stats: &Stats,
+    dead_letters: i64,
+    settings: &[(Target, Setting)],
+    live: &LiveWorkers,
+    page: &mut Page,
+) {
     let now = page.now();
     for (target, setting) in settings
         .iter()
@@ -194,13 +207,10 @@ fn warnings(stats: &Stats, settings: &[(Target, Setting)], live: &LiveWorkers, p
         ));
     }
     let waiting = stats.lanes.iter().filter(|lane| lane.oldest_waiting.is_some());
-    let mut hints: Vec<String> = waiting
-        .filter_map(|lane| live.hint_about(&lane.task, &lane.queue))
-        .collect();
-    hints.sort();
-    hints.dedup();
-    hints.iter().for_each(|hint| page.hint(hint));
-    if stats.jobs.get(&State::Failed).is_some_and(|n| *n > 0) {
+    if let Some(hint) = live.hint(waiting.map(|lane| (&lane.task, &lane.queue))) {
+        page.hint(hint);
+    }
+    if dead_letters > 0 {
         page.hint("semel dead-letters list shows what failed and why");
     }
 }

@@ -59,13 +59,10 @@ async fn list(session: &Session) -> Result<Exit, Problem> {
     } else {
         page.table(&table(&tasks, &settings, &live, &page));
         page.blank();
-        let mut hints: Vec<String> = lanes
-            .iter()
-            .filter(|lane| lane.oldest_waiting.is_some())
-            .filter_map(|lane| live.hint_about(&lane.task, &lane.queue))
-            .collect();
-        hints.dedup();
-        hints.iter().for_each(|hint| page.hint(hint));
+        let waiting = lanes.iter().filter(|lane| lane.oldest_waiting.is_some());
+        if let Some(hint) = live.hint(waiting.map(|lane| (&lane.task, &lane.queue))) {
+            page.hint(hint);
+        }
     }
     session.screen.print(&page)?;
     Ok(Exit::Done)

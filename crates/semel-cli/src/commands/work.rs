@@ -10,6 +10,7 @@ use std::sync::Arc;
 use clap::Args;
 use semel::{Client, Worker};
 use semel_core::ids::Name;
+use semel_core::limits;
 
 use crate::commands::work::exec::Exec;
 use crate::commands::work::tell::Teller;
@@ -23,8 +24,8 @@ use crate::target;
 /// Arguments of `semel work`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-CMD is run by sh for each job: the input on stdin, the output on stdout (JSON, or
-else taken as text), lines on stderr go to the job's log. In its environment are
+CMD is run by sh for each job: the input on stdin, the output on stdout (JSON,
+else taken as text), lines on stderr go to the job's log. Its environment has
 SEMEL_JOB_ID, SEMEL_ATTEMPT, SEMEL_MAX_ATTEMPTS, SEMEL_KEY, SEMEL_TASK,
 SEMEL_QUEUE, SEMEL_ORIGIN and SEMEL_STORE. How it exits is how the job fares:
 
@@ -33,9 +34,9 @@ SEMEL_QUEUE, SEMEL_ORIGIN and SEMEL_STORE. How it exits is how the job fares:
    65   fail now, whatever attempts are left
   else  an error: retried with backoff until the attempts are used up
 
-A job that is cancelled gets SIGTERM. The worker itself stops in order on SIGTERM
-or Ctrl-C: running jobs may finish within the grace, the rest is handed back; a
-second signal cuts that short.
+A job that is cancelled gets SIGTERM. The worker itself stops in order on
+SIGTERM or Ctrl-C: running jobs may finish within the grace, the rest is handed
+back; a second signal cuts that short.
 
 Example:
   semel work --task thumbnail --exec './thumbnail.sh' --concurrency 4")]
@@ -50,8 +51,8 @@ pub struct WorkArgs {
     #[arg(long = "queue", value_name = "NAME")]
     pub queues: Vec<Name>,
     /// Jobs at once [default: one per processor]
-    #[arg(long, value_name = "N")]
-    pub concurrency: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub concurrency: Option<u16>,
     /// After so long without a sign of life a job is given to another
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     pub lease: Length,
@@ -70,9 +71,12 @@ pub struct WorkArgs {
 }
 
 /// Works until told to stop.
-pub async fn run(args: WorkArgs, session: &Session) -> Result<Exit, Problem> {
+pub async fn run(mut args: WorkArgs, session: &Session) -> Result<Exit, Problem> {
+    limits::check_lease(args.lease.into())?;
+    args.tasks.sort();
+    args.tasks.dedup();
     let client = session.create().await?;
-    let slots = args.concurrency.unwrap_or_else(processors);
+    let slots = args.concurrency.map_or_else(processors, usize::from);
     begin(&args, slots, &client, session).await?;
     let teller = Teller::new(session.screen.clone());
     let exec = Arc::new(Exec {

@@ -39,6 +39,15 @@ pub fn elide(text: &str, most: usize) -> String {
     kept + "…"
 }
 
+/// The same sentence, begun with a capital.
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) => first.to_uppercase().chain(letters).collect(),
+        None => String::new(),
+    }
+}
+
 /// A number with its thousands apart.
 pub fn count(n: i64) -> String {
     let digits = n.unsigned_abs().to_string();

@@ -2,11 +2,11 @@
 
 use semel_core::time::{Millis, Timestamp};
 
-/// `3 m ago`, `in 5 s`, `now`.
+/// `3 m ago`, `in 5 s`, `just now`.
 pub fn relative(at: Timestamp, now: Timestamp) -> String {
     const CLOSE: i64 = 1_000;
     if (at.as_millis() - now.as_millis()).abs() < CLOSE {
-        return "now".to_owned();
+        return if at > now { "now" } else { "just now" }.to_owned();
     }
     if at > now {
         format!("in {}", coarse(at.since(now)))
@@ -81,6 +81,7 @@ mod tests {
     fn moments_are_told_from_now() {
         let now = at(10_000_000_000);
         assert_eq!(relative(at(10_000_000_400), now), "now");
+        assert_eq!(relative(at(9_999_999_600), now), "just now");
         assert_eq!(relative(at(9_999_997_000), now), "3 s ago");
         assert_eq!(relative(at(10_000_300_000), now), "in 5 m");
         assert_eq!(relative(at(9_800_000_000), now), "2 d ago");

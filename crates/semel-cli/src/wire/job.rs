@@ -79,6 +79,17 @@ struct JobError<'a> {
     attempt: u32,
 }
 
+impl<'a> Job<'a> {
+    /// The job with everything that is known of its key.
+    pub fn with_key(job: &'a view::Job, row: Option<&'a view::KeyRow>) -> Self {
+        let mut shown = Job::from(job);
+        // The key may be another job's by now; then only this job's own view of it is true.
+        let own = row.filter(|row| row.holder.id == job.id);
+        shown.key = own.map(Key::of_row).or(shown.key);
+        shown
+    }
+}
+
 impl<'a> From<&'a view::Job> for Job<'a> {
     fn from(job: &'a view::Job) -> Self {
         Job {

@@ -30,6 +30,18 @@ pub struct Key<'a> {
     expires_at: Option<Moment>,
     generation: i64,
     observed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    absorbed: Option<i64>,
+}
+
+impl<'a> Key<'a> {
+    /// The key with how many submissions it has absorbed.
+    pub fn of_row(row: &'a view::KeyRow) -> Self {
+        Key {
+            absorbed: Some(row.absorbed),
+            ..Key::from(&row.key)
+        }
+    }
 }
 
 impl<'a> From<&'a view::KeyView> for Key<'a> {
@@ -54,6 +66,7 @@ impl<'a> From<&'a view::KeyView> for Key<'a> {
             expires_at: key.expires_at.map(Moment),
             generation: key.generation,
             observed: key.observed,
+            absorbed: None,
         }
     }
 }
@@ -85,7 +98,6 @@ pub struct KeyRow<'a> {
     key: Key<'a>,
     holder: Holder<'a>,
     queue: &'a Name,
-    absorbed: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     free_at: Option<Moment>,
 }
@@ -93,10 +105,9 @@ pub struct KeyRow<'a> {
 impl<'a> From<&'a view::KeyRow> for KeyRow<'a> {
     fn from(row: &'a view::KeyRow) -> Self {
         KeyRow {
-            key: Key::from(&row.key),
+            key: Key::of_row(row),
             holder: Holder::from(&row.holder),
             queue: &row.queue,
-            absorbed: row.absorbed,
             free_at: row.free_at.map(Moment),
         }
     }

@@ -4,6 +4,7 @@ use semel_core::dedup::KeyBy;
 use semel_core::ids::{Digest, JobId};
 use semel_core::job::{Outcome, Would};
 use semel_core::store;
+use semel_core::view;
 use serde::Serialize;
 
 use crate::wire::{Holder, Key, Moment};
@@ -22,9 +23,9 @@ pub struct Answer<'a> {
     /// For a conflict: where the inputs differ.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub differs: &'a [String],
-    /// The digest of the key.
+    /// The key.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<KeyRef>,
+    pub key: Option<AnswerKey<'a>>,
     /// What an observing submission would have got.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub would: Option<&'a Would>,
@@ -33,13 +34,29 @@ pub struct Answer<'a> {
     pub collides_with: Option<&'a JobId>,
 }
 
-/// A key by its digest.
+/// A key, as far as it is known.
 #[derive(Debug, Serialize)]
-pub struct KeyRef {
-    digest: Digest,
+#[serde(untagged)]
+pub enum AnswerKey<'a> {
+    /// All of it.
+    Whole(Box<Key<'a>>),
+    /// What it is found by.
+    Digest {
+        /// The digest.
+        digest: Digest,
+    },
 }
 
 impl<'a> Answer<'a> {
+    /// The same answer with all that is known of the key.
+    #[must_use]
+    pub fn with_key(mut self, row: Option<&'a view::KeyRow>) -> Self {
+        if let Some(row) = row {
+            self.key = Some(AnswerKey::Whole(Box::new(Key::of_row(row))));
+        }
+        self
+    }
+
     /// The answer of a store, where there is one.
     pub fn of(submitted: &'a store::Submitted) -> Option<Self> {
         let mut answer = Answer {
@@ -54,7 +71,7 @@ impl<'a> Answer<'a> {
         match submitted {
             store::Submitted::Job(admitted) => {
                 answer.job = Some(Holder::from(&admitted.job));
-                answer.key = admitted.key.map(|digest| KeyRef { digest });
+                answer.key = admitted.key.map(|digest| AnswerKey::Digest { digest });
                 answer.would = admitted.would.as_ref();
                 answer.collides_with = admitted.collides_with.as_ref();
             }

@@ -1,9 +1,6 @@
 //! `semel jobs list`
 
-use std::collections::BTreeSet;
-
 use clap::Args;
-use semel_core::ids::Name;
 use semel_core::job::State;
 use semel_core::time::Timestamp;
 use semel_core::view::{Job, Listing};
@@ -62,13 +59,10 @@ pub async fn run(args: ListArgs, session: &Session) -> Result<Exit, Problem> {
         page.table(&table(&found.items, &page));
         ending(&found, &mut page);
         let live = LiveWorkers::look(&client).await?;
-        let lanes = waiting_lanes(&found.items);
-        let mut hints: Vec<String> = lanes
-            .iter()
-            .filter_map(|(task, queue)| live.hint_about(task, queue))
-            .collect();
-        hints.dedup();
-        hints.iter().for_each(|hint| page.hint(hint));
+        let queued = found.items.iter().filter(|job| job.state == State::Queued);
+        if let Some(hint) = live.hint(queued.map(|job| (&job.task, &job.queue))) {
+            page.hint(hint);
+        }
     }
     session.screen.print(&page)?;
     Ok(Exit::Done)
@@ -124,9 +118,4 @@ fn ending(found: &Listing<Job>, page: &mut Page) {
             format!("There are more: add --cursor {cursor}"),
         ));
     }
-}
-
-fn waiting_lanes(jobs: &[Job]) -> BTreeSet<(&Name, &Name)> {
-    let waiting = jobs.iter().filter(|job| job.state == State::Queued);
-    waiting.map(|job| (&job.task, &job.queue)).collect()
 }

@@ -16,7 +16,7 @@ use crate::screen::{
     span, state_tone,
 };
 use crate::session::Session;
-use crate::{hold, redact, wire};
+use crate::{redact, wire, wording};
 
 /// Log lines and absorbed submissions that are shown.
 const RECENT: usize = 20;
@@ -45,7 +45,7 @@ pub async fn run(args: ShowArgs, session: &Session) -> Result<Exit, Problem> {
     let known = look(&args.id, &page, session).await?;
     if session.json() {
         session.screen.print_json(&wire::JobPage {
-            job: wire::Job::from(&known.job),
+            job: wire::Job::with_key(&known.job, known.key.as_ref()),
             why: known.reasons.iter().map(|reason| reason.says.clone()).collect(),
             attempts: known.attempts.iter().map(wire::Attempt::from).collect(),
             logs: known.log.iter().filter_map(wire::LogLine::of).collect(),
@@ -197,7 +197,7 @@ fn key_fields(known: &Known) -> Vec<(&'static str, String)> {
     };
     let held = if key.held { "held" } else { "free" };
     let mut fields = vec![("key", format!("{text}, {held}, unique in {}", clean(&key.scope)))];
-    fields.push(("kept", hold::told(&key.hold)));
+    fields.push(("kept", wording::hold(&key.hold)));
     if let Some(row) = &known.key
         && row.absorbed > 0
     {
@@ -305,7 +305,7 @@ fn absorbed(known: &Known, page: &mut Page) {
         return;
     }
     page.heading("Absorbed by this job");
-    page.table(&keys::ledger_table(entries, page));
+    page.table(&keys::ledger_table(entries, false, page));
     if known.absorbed.next_cursor.is_some() {
         let digest = keys::short(entries[0].digest);
         page.line(paint(

@@ -70,7 +70,7 @@ pub async fn run(args: ReleaseArgs, session: &Session) -> Result<Exit, Problem> 
         Some(holder) => holder.clone(),
         None => {
             let plan = format!(
-                "This frees key {:?}, held by job {} ({}, {}). The job is not touched; a second one can then be admitted.",
+                "this frees key {:?}, held by job {} ({}, {}); the job is not touched, and a second one can then be admitted",
                 clean(said),
                 row.holder.id,
                 row.holder.task,

@@ -11,7 +11,7 @@ use crate::listing::{PageArgs, gather};
 use crate::problem::Problem;
 use crate::screen::{Column, Page, Table, Tone, clean, elide, exact, paint, plural, relative, state_tone};
 use crate::session::Session;
-use crate::{hold, redact, wire};
+use crate::{redact, wire, wording};
 
 /// Arguments of `semel keys show`.
 #[derive(Debug, Args)]
@@ -57,7 +57,7 @@ pub async fn run(args: ShowArgs, session: &Session) -> Result<Exit, Problem> {
             "Absorbed: {}",
             plural(row.absorbed, "submission", "submissions")
         ));
-        page.table(&ledger_table(&ledger.items, &page));
+        page.table(&ledger_table(&ledger.items, true, &page));
     }
     if let Some(cursor) = &ledger.next_cursor {
         page.line(paint(
@@ -72,7 +72,7 @@ pub async fn run(args: ShowArgs, session: &Session) -> Result<Exit, Problem> {
 fn head(row: &KeyRow, page: &mut Page) {
     let name = match &row.key.text {
         Some(text) => clean(text).into_owned(),
-        None => format!("made from {}", row.key.by.word()),
+        None => format!("by {}", row.key.by.word()),
     };
     let held = match row.key.held {
         true => paint(Tone::Warn, "held"),
@@ -106,8 +106,8 @@ fn facts(row: &KeyRow, page: &Page) -> Vec<(&'static str, String)> {
     let mut fields = vec![
         ("digest", row.key.digest.to_string()),
         ("unique in", clean(&row.key.scope).into_owned()),
-        ("made from", row.key.by.word().to_owned()),
-        ("kept", hold::told(&row.key.hold)),
+        ("made from", wording::made_from(row.key.by).to_owned()),
+        ("kept", wording::hold(&row.key.hold)),
         (
             "holder",
             format!("{}  {}", row.holder.id, paint(state_tone(state), state.word())),
@@ -131,30 +131,35 @@ fn facts(row: &KeyRow, page: &Page) -> Vec<(&'static str, String)> {
     fields
 }
 
-/// Absorbed submissions in rows, newest first.
-pub fn ledger_table(entries: &[LedgerEntry], page: &Page) -> Table {
-    let mut table = Table::new([
+/// Absorbed submissions in rows, newest first; with `holders` also by whom.
+pub fn ledger_table(entries: &[LedgerEntry], holders: bool, page: &Page) -> Table {
+    let mut columns = vec![
         Column::left("WHEN"),
         Column::left("OUTCOME"),
         Column::wide("PRODUCER"),
         Column::left("POLICY"),
-        Column::left("BLOCKED BY"),
-        Column::wide("DIFFERS AT"),
-    ]);
+    ];
+    if holders {
+        columns.push(Column::left("BLOCKED BY"));
+    }
+    columns.push(Column::wide("DIFFERS AT"));
+    let mut table = Table::new(columns);
     for entry in entries {
         let producer = entry.producer.as_ref().map_or("-", |producer| producer.as_str());
-        let differs = match entry.differs.is_empty() {
-            true => "-".to_owned(),
-            false => clean(&entry.differs.join(" ")).into_owned(),
-        };
-        table.row([
+        let mut cells = vec![
             relative(entry.at, page.now()),
             entry.outcome.word().to_owned(),
             Table::cell(elide(producer, 24)),
             entry.policy.clone(),
-            brief(entry.holder.as_str()),
-            differs,
-        ]);
+        ];
+        if holders {
+            cells.push(brief(entry.holder.as_str()));
+        }
+        cells.push(match entry.differs.is_empty() {
+            true => "-".to_owned(),
+            false => wording::differs(&entry.differs),
+        });
+        table.row(cells);
     }
     table
 }

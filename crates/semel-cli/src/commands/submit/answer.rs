@@ -11,7 +11,7 @@ use crate::live::LiveWorkers;
 use crate::problem::Problem;
 use crate::screen::{Page, Tone, clean, exact, paint, relative};
 use crate::session::Session;
-use crate::{clock, hold, wire};
+use crate::{clock, wire, wording};
 
 /// Says what became of a submission.
 pub async fn admitted(
@@ -22,7 +22,12 @@ pub async fn admitted(
 ) -> Result<Exit, Problem> {
     let answer = Submitted::Job(Box::new(admitted.clone()));
     if session.json() {
-        session.screen.print_json(&wire::Answer::of(&answer))?;
+        let row = match admitted.key {
+            Some(digest) => client.store().key(digest).await?,
+            None => None,
+        };
+        let answer = wire::Answer::of(&answer).map(|answer| answer.with_key(row.as_ref()));
+        session.screen.print_json(&answer)?;
         return Ok(Exit::Done);
     }
     if quiet {
@@ -37,7 +42,7 @@ pub async fn admitted(
     if matches!(admitted.job.state, State::Queued | State::Scheduled) {
         let live = LiveWorkers::look(client).await?;
         let job = client.job(admitted.job.id.clone())?.job().await?;
-        if let Some(hint) = live.hint_about(&job.task, &job.queue) {
+        if let Some(hint) = live.hint([(&job.task, &job.queue)]) {
             page.hint(hint);
         }
     }
@@ -190,34 +195,23 @@ fn explain(foreseen: &Explanation, page: &mut Page) {
         .map_or_else(|| "-".to_owned(), |text| clean(text).into_owned());
     let mut fields = vec![
         ("key", text),
-        ("made from", made_from(key.by.word())),
+        ("made from", wording::made_from(key.by).to_owned()),
         ("unique in", clean(&key.scope).into_owned()),
         ("digest", key.digest.to_string()),
     ];
     if let Some((holder, held)) = &foreseen.holder {
         fields.push(("held by", format!("{} {}", holder.id, about(holder))));
-        fields.push(("held for", hold::told(&held.hold)));
+        fields.push(("held for", wording::hold(&held.hold)));
         fields.push(("since", page.when(held.taken_at)));
     }
     if let Submitted::Conflict { differs, .. } = &foreseen.submitted {
-        fields.push(("inputs differ at", clean(&differs.join(", ")).into_owned()));
+        fields.push(("differs at", wording::differs(differs)));
     }
     if foreseen.submitted.outcome() != Some(Outcome::Accepted) {
-        fields.push(("admitted as new", admissible(foreseen, page)));
+        fields.push(("free", admissible(foreseen, page)));
     }
     page.blank();
     page.fields(fields);
-}
-
-fn made_from(by: &str) -> String {
-    match by {
-        "explicit" => "a text of the producer's".to_owned(),
-        "input" => "the task and the whole input".to_owned(),
-        "fields" => "some fields of the input".to_owned(),
-        "except" => "the input without some fields".to_owned(),
-        "hybrid" => "some fields, telling other inputs apart".to_owned(),
-        other => other.to_owned(),
-    }
 }
 
 fn admissible(foreseen: &Explanation, page: &Page) -> String {

@@ -62,7 +62,7 @@ pub struct PolicyArgs {
     /// How long the key is kept: until_started, until_finished, window, forever
     #[arg(long, value_name = "HOLD", hide_possible_values = true)]
     pub hold: Option<HoldWord>,
-    /// A bound in time for the hold
+    /// A bound in time for the hold; with --key instead of 30 days
     #[arg(long, value_name = "DURATION")]
     pub ttl: Option<Length>,
     /// Keep the key for a while after the job has ended
@@ -123,12 +123,7 @@ impl PolicyArgs {
     /// What the library has a word for; it also judges which of them go together.
     fn preset(&self, mut submit: Submit) -> Result<Submit, Invalid> {
         if let Some(key) = &self.key {
-            let shaped = self.unique || self.unique_for.is_some() || self.once_per.is_some();
-            submit = if shaped {
-                submit.by_key(key)
-            } else {
-                submit.idempotency_key(key)
-            };
+            submit = submit.idempotency_key(key);
         }
         if !self.fields.is_empty() {
             submit = submit.by_fields(&self.fields);
