@@ -478,8 +478,3 @@ impl Control for SqliteStore {
             .await
     }
 }
-
-/// The README's code is run as a test.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;

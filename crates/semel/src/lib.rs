@@ -60,3 +60,8 @@ pub use semel_core::ids::{Digest, JobId, Name, Token};
 pub use semel_core::job::{Outcome, State};
 pub use semel_core::store::{Explanation, Retention, Target};
 pub use semel_core::view;
+
+/// The README's code is run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
