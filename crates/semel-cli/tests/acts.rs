@@ -1,5 +1,7 @@
 //! What people do to jobs, keys, queues and schedules.
 
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
 mod stage;
 
 use serde_json::{Value, json};

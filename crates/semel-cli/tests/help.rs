@@ -1,5 +1,7 @@
 //! Help pages and completion.
 
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
 mod stage;
 
 use std::process::Command;

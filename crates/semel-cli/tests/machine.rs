@@ -1,5 +1,7 @@
 //! `--json`: one shape, the same that HTTP answers have.
 
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
 mod stage;
 
 use serde_json::Value;

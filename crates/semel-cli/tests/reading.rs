@@ -1,5 +1,7 @@
 //! Only `submit` and `work` make a store; looking never does.
 
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
 mod stage;
 
 use stage::Stage;

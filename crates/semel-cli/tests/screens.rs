@@ -1,5 +1,7 @@
 //! Every screen as a person sees it, at 80 columns, over a store with a past.
 
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
 mod stage;
 
 use stage::Stage;

@@ -1,5 +1,7 @@
 //! Flags, then environment, then `semel.toml`; and what the file says about jobs.
 
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
 mod stage;
 
 use stage::Stage;

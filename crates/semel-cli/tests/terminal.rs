@@ -1,5 +1,7 @@
 //! On a terminal: colour, and a question before what cannot be taken back.
 
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
 mod stage;
 
 use std::io::Write;

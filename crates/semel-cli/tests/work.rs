@@ -1,5 +1,7 @@
 //! `semel work`: real commands, real processes.
 
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
 mod stage;
 
 use std::process::{Child, Stdio};
