@@ -100,7 +100,10 @@ pub async fn by_plan(
     let operator = session.operator(&client, act.reason.as_deref());
     let plan = match (&act.plan, which) {
         (Some(id), _) => made_before(action, id, &client).await?,
-        (None, Some(which)) => operator.plan(action, which).await?,
+        (None, Some(which)) => {
+            let _busy = session.screen.busy("looking for what is meant");
+            operator.plan(action, which).await?
+        }
         (None, None) => return Err(nothing_named(action)),
     };
     if plan.total == 0 || !(act.yes || session.screen.can_ask()) {
@@ -277,8 +280,7 @@ async fn carry_out(
 
 fn bar(total: u64) -> ProgressBar {
     let bar = ProgressBar::new(total);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {human_pos}/{human_len}  {per_sec}  {eta} left")
-    {
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {human_pos}/{human_len}  {eta} left") {
         bar.set_style(style);
     }
     bar

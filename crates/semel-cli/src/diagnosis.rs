@@ -202,7 +202,7 @@ impl Case<'_> {
                 Reason::new(format!("{how}, and was replayed as {by}.")).hint(format!("semel jobs show {by}"))
             }
             None => Reason::new(format!("{how}.")).hint(format!(
-                "semel jobs retry {id} gives it a new life; semel dead-letters replay {id} makes a fresh job",
+                "semel jobs retry {id} (a new life)\nsemel dead-letters replay {id} (fresh job)",
                 id = job.id
             )),
         }
@@ -239,10 +239,7 @@ pub fn no_worker(job: &Job) -> Reason {
         "No live worker serves task {} in queue {}.",
         job.task, job.queue
     ))
-    .hint(format!(
-        "start one, for example: semel work --task {} --exec 'CMD'",
-        job.task
-    ))
+    .hint(format!("semel work --task {} --exec 'CMD'", job.task))
 }
 
 fn times(n: u32) -> String {

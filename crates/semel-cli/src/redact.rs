@@ -1,7 +1,7 @@
 //! Values that `redact` in `semel.toml` names are not shown, to people or machines.
 
 use semel_core::json::Json;
-use semel_core::view::{Job, LedgerEntry};
+use semel_core::view::{Job, LedgerEntry, StepView};
 use serde_json::Value;
 
 const HIDDEN: &str = "***";
@@ -11,6 +11,13 @@ pub fn job(job: &mut Job, pointers: &[String]) {
     hide(&mut job.input, pointers);
     for json in [&mut job.output, &mut job.meta].into_iter().flatten() {
         hide(json, pointers);
+    }
+}
+
+/// Hides values in the output of a step.
+pub fn step(step: &mut StepView, pointers: &[String]) {
+    if let Some(output) = &mut step.output {
+        hide(output, pointers);
     }
 }
 

@@ -16,7 +16,9 @@ pub use text::{bytes, capital, clean, count, elide, one_line, percent, plural, p
 pub use when::{exact, relative, span};
 
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
+use indicatif::ProgressBar;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -62,6 +64,16 @@ impl Screen {
     /// Whether a person watches.
     pub fn is_watched(&self) -> bool {
         !self.json && io::stderr().is_terminal()
+    }
+
+    /// Shows a person that something is going on, until the answer is dropped.
+    pub fn busy(&self, doing: &'static str) -> Busy {
+        let bar = self.is_watched().then(|| {
+            let bar = ProgressBar::new_spinner().with_message(doing);
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        });
+        Busy(bar)
     }
 
     /// Says a page.
@@ -117,6 +129,18 @@ impl Screen {
             page.hint(hint);
         }
         let _ = err.write_all(page.text().as_bytes());
+    }
+}
+
+/// Something is going on.
+#[derive(Debug)]
+pub struct Busy(Option<ProgressBar>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
     }
 }
 

@@ -37,7 +37,10 @@ fn work_that_is_submitted_again_and_again_by_all_is_done_once_though_workers_are
             number(row, "accepted") + number(row, "absorbed"),
             "{row}"
         );
-        assert!(number(row, "accepted") > 0 && number(row, "absorbed") > 0, "{row}");
+        assert!(
+            number(row, "accepted") > 0 && number(row, "absorbed") > 0,
+            "{row}"
+        );
     }
     // What each scenario is made of: two clicks an order, three deliveries an event, 25 tries a user.
     assert_eq!(number(&rows[0], "submitted"), 2 * number(&rows[0], "accepted"));

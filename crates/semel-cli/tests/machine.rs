@@ -151,7 +151,7 @@ fn pages_of_a_list_are_followed_by_their_cursor() {
         .map(|item| item["id"].as_str().unwrap().to_owned())
         .collect();
     assert_eq!(seen, all);
-    assert_eq!(seen.len(), 8);
+    assert_eq!(seen.len(), 9);
 }
 
 #[test]

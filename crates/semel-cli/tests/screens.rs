@@ -105,6 +105,7 @@ shown!(
     "running"
 );
 shown!(a_deferred_job_says_whom_it_waits_for, "render", "deferred");
+shown!(a_parked_job_shows_the_step_in_doubt, "refund", "parked");
 shown!(a_scheduled_job_says_when, "report", "scheduled");
 shown!(a_complete_job_shows_its_output, "send_mail", "complete");
 shown!(a_cancelled_job_says_so, "sync_user", "cancelled");

@@ -22,7 +22,9 @@ pub struct DoctorArgs {
 /// Checks the invariants (contract 9.5).
 pub async fn run(args: DoctorArgs, session: &Session) -> Result<Exit, Problem> {
     let store = session.store().await?;
+    let busy = session.screen.busy("examining the stored data");
     let findings = store.doctor(args.repair).await?;
+    drop(busy);
     let left = findings.iter().filter(|finding| !finding.repaired).count();
     let exit = if left == 0 { Exit::Done } else { Exit::Other };
     if session.json() {

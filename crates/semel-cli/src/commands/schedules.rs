@@ -199,7 +199,8 @@ async fn set(args: SetArgs, session: &Session) -> Result<Exit, Problem> {
         .clone()
         .unwrap_or_else(semel_core::limits::default_queue);
     if let Some(hint) = live.hint([(&wanted.task, &queue)]) {
-        page.hint(hint + " (workers also carry out schedules)");
+        page.hint(hint);
+        page.say("Schedules are carried out by workers, whatever they work on.");
     }
     session.screen.print(&page)?;
     Ok(Exit::Done)

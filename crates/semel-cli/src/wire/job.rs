@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use semel_core::ids::{JobId, Name};
+use semel_core::ids::{Digest, JobId, Name};
 use semel_core::job::{State, Would};
 use semel_core::json::Json;
 use semel_core::lifecycle::AttemptResult;
+use semel_core::step::StepState;
 use semel_core::store::FeedEntry;
 use semel_core::view;
 use serde::Serialize;
@@ -179,6 +180,34 @@ impl LogLine {
     }
 }
 
+/// A named effect inside a job.
+#[derive(Debug, Serialize)]
+pub struct Step<'a> {
+    name: &'a Name,
+    state: StepState,
+    in_doubt: bool,
+    begun_at: Moment,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_at: Option<Moment>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<&'a Json>,
+    key: Digest,
+}
+
+impl<'a> From<&'a view::StepView> for Step<'a> {
+    fn from(step: &'a view::StepView) -> Self {
+        Step {
+            name: &step.name,
+            state: step.state,
+            in_doubt: step.in_doubt,
+            begun_at: step.begun_at.into(),
+            ended_at: step.ended_at.map(Moment),
+            output: step.output.as_ref(),
+            key: step.key,
+        }
+    }
+}
+
 /// What `jobs show` knows: the job, and what happened around it.
 #[derive(Debug, Serialize)]
 pub struct JobPage<'a> {
@@ -189,6 +218,8 @@ pub struct JobPage<'a> {
     pub why: Vec<String>,
     /// Deliveries that have ended, oldest first.
     pub attempts: Vec<Attempt<'a>>,
+    /// Its effects, those of the whole chain.
+    pub steps: Vec<Step<'a>>,
     /// Lines its handler wrote, oldest first.
     pub logs: Vec<LogLine>,
     /// Submissions it absorbed, newest first.

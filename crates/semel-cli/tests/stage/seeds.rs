@@ -6,8 +6,9 @@ use semel_core::dedup::{Dedup, OnDuplicate};
 use semel_core::ids::{JobId, Name, Token};
 use semel_core::json::Json;
 use semel_core::lifecycle::Settle;
+use semel_core::step::StepPhase;
 use semel_core::store::{
-    Act, Beat, ClaimRequest, Control, ExtendRequest, SettingChange, Settlement, Store, Target,
+    Act, Beat, ClaimRequest, Control, ExtendRequest, SettingChange, Settlement, StepRequest, Store, Target,
 };
 use semel_core::submission::{RunAt, Submission};
 use semel_core::time::{ManualClock, Millis, Timestamp};
@@ -111,6 +112,16 @@ impl Seeds {
         self.store.extend(request).await.unwrap();
     }
 
+    async fn step(&mut self, (id, fence): &(JobId, i64), step: &str, phase: StepPhase) {
+        let request = StepRequest {
+            id: id.clone(),
+            fence: *fence,
+            step: name(step),
+            phase,
+        };
+        self.store.steps(vec![request]).await.unwrap();
+    }
+
     /// A charge that fails for good after blocking others, a mail that is sent, a paused queue, a video under
     /// way, two versions of a page of which the second waits for the first, a report for later.
     async fn tell_the_story(&mut self) {
@@ -171,6 +182,19 @@ impl Seeds {
         let thrown = self.submission("sync_user", r#"{"user":8}"#, "api");
         let thrown = self.submit(thrown).await;
         self.store.act(vec![Act::Cancel { id: thrown }]).await.unwrap();
+
+        let refund = self.submission("refund", r#"{"order":"ORD-0"}"#, "shop-1");
+        self.submit(refund).await;
+        let refunding = self.claim("refund", "w-2").await;
+        let token = self.token();
+        self.step(&refunding, "stripe", StepPhase::Begin { token }).await;
+        let output = Json::new(r#"{"refund":"re_1"}"#).unwrap();
+        self.step(&refunding, "stripe", StepPhase::Confirm { output })
+            .await;
+        let token = self.token();
+        self.step(&refunding, "mail", StepPhase::Begin { token }).await;
+        let reason = "step mail may have happened".to_owned();
+        self.settle(refunding, Settle::Park { reason }).await;
 
         self.pass(10_000);
         for version in 1..=2 {

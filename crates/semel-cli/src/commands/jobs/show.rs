@@ -3,8 +3,9 @@
 use clap::Args;
 use semel_core::ids::JobId;
 use semel_core::lifecycle::AttemptResult;
-use semel_core::store::{FeedEntry, LedgerFilter, Page as StorePage, log_feed};
-use semel_core::view::{AttemptView, Job, KeyRow, LedgerEntry, Listing};
+use semel_core::step::StepState;
+use semel_core::store::{FeedEntry, LedgerFilter, Page as StorePage, StepFilter, log_feed};
+use semel_core::view::{AttemptView, Job, KeyRow, LedgerEntry, Listing, StepView};
 
 use crate::commands::keys;
 use crate::diagnosis::{Case, Reason};
@@ -34,6 +35,7 @@ struct Known {
     job: Job,
     key: Option<KeyRow>,
     attempts: Vec<AttemptView>,
+    steps: Vec<StepView>,
     log: Vec<FeedEntry>,
     absorbed: Listing<LedgerEntry>,
     reasons: Vec<Reason>,
@@ -48,6 +50,7 @@ pub async fn run(args: ShowArgs, session: &Session) -> Result<Exit, Problem> {
             job: wire::Job::with_key(&known.job, known.key.as_ref()),
             why: known.reasons.iter().map(|reason| reason.says.clone()).collect(),
             attempts: known.attempts.iter().map(wire::Attempt::from).collect(),
+            steps: known.steps.iter().map(wire::Step::from).collect(),
             logs: known.log.iter().filter_map(wire::LogLine::of).collect(),
             absorbed: known.absorbed.items.iter().map(wire::LedgerEntry::from).collect(),
         })?;
@@ -70,6 +73,7 @@ pub async fn run(args: ShowArgs, session: &Session) -> Result<Exit, Problem> {
     page.fields(facts(&known, &page));
     payloads(job, &mut page);
     attempts(&known.attempts, &mut page);
+    steps(&known.steps, &mut page);
     log(&known.log, &mut page);
     absorbed(&known, &mut page);
     session.screen.print(&page)?;
@@ -90,6 +94,10 @@ async fn look(id: &JobId, page: &Page, session: &Session) -> Result<Known, Probl
         None => None,
     };
     let attempts = store.attempts(id).await?;
+    let mut steps = store.list_steps(StepFilter::Origin(job.origin.clone())).await?;
+    for step in &mut steps {
+        redact::step(step, &session.settings.file.redact);
+    }
     let mut log = store.feed(&log_feed(id), StorePage::first(RECENT)).await?.items;
     log.reverse();
     let ledger = LedgerFilter {
@@ -114,6 +122,7 @@ async fn look(id: &JobId, page: &Page, session: &Session) -> Result<Known, Probl
         job,
         key,
         attempts,
+        steps,
         log,
         absorbed,
         reasons,
@@ -257,6 +266,35 @@ fn attempts(attempts: &[AttemptView], page: &mut Page) {
             took,
             Table::cell(elide(worker, 24)),
             one_line(end.error.as_deref().unwrap_or_default()),
+        ]);
+    }
+    page.table(&table);
+}
+
+fn steps(steps: &[StepView], page: &mut Page) {
+    if steps.is_empty() {
+        return;
+    }
+    page.heading("Steps");
+    let mut table = Table::new([
+        Column::wide("STEP"),
+        Column::left("STATE"),
+        Column::left("BEGUN"),
+        Column::wide("OUTPUT"),
+    ]);
+    for step in steps {
+        let (tone, word) = match step.state {
+            _ if step.in_doubt => (Tone::Warn, "in doubt"),
+            StepState::Begun => (Tone::Busy, "begun"),
+            StepState::Confirmed => (Tone::Good, "confirmed"),
+            StepState::Refused => (Tone::Quiet, "did not happen"),
+        };
+        let output = step.output.as_ref().map_or("-", |output| output.as_str());
+        table.row([
+            Table::cell(elide(step.name.as_str(), 30)),
+            paint(tone, word),
+            relative(step.begun_at, page.now()),
+            elide(&one_line(output), 60),
         ]);
     }
     page.table(&table);

@@ -7,6 +7,7 @@ use semel_core::ids::Name;
 use semel_core::job::State;
 use semel_core::store::Interest;
 use semel_core::view::LaneStats;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// How often to look, if nothing is heard of.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -41,9 +42,7 @@ async fn drained(client: &Client, tasks: &[Name], queues: &[Name]) {
     }
 }
 
-#[cfg(unix)]
 async fn asked_to_stop() {
-    use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut terminate) = signal(SignalKind::terminate()) else {
         return std::future::pending().await;
     };
@@ -51,9 +50,4 @@ async fn asked_to_stop() {
         _ = terminate.recv() => {}
         _ = tokio::signal::ctrl_c() => {}
     }
-}
-
-#[cfg(not(unix))]
-async fn asked_to_stop() {
-    let _ = tokio::signal::ctrl_c().await;
 }
