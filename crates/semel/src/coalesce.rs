@@ -23,6 +23,7 @@ const IN_FLIGHT: usize = 2;
 pub(crate) struct Coalescer<Q, A> {
     queue: Arc<Mutex<Queue<Q, A>>>,
     most: usize,
+    in_flight: usize,
     weigh: fn(&Q) -> usize,
 }
 
@@ -62,8 +63,15 @@ impl<Q: Clone, A> Coalescer<Q, A> {
         Coalescer {
             queue: Arc::new(Mutex::new(queue)),
             most,
+            in_flight: IN_FLIGHT,
             weigh,
         }
+    }
+
+    /// Never has two calls in flight.
+    pub(crate) fn one_at_a_time(mut self) -> Self {
+        self.in_flight = 1;
+        self
     }
 
     /// Answers one request, together with others that come at the same time. `call` answers a batch, in order.
@@ -91,7 +99,7 @@ impl<Q: Clone, A> Coalescer<Q, A> {
 
     fn enter(&self, request: &Q) -> Entry<Q, A> {
         let mut queue = lock(&self.queue);
-        if queue.led < IN_FLIGHT {
+        if queue.led < self.in_flight {
             queue.led += 1;
             return Entry::Lead(Leading(Some(self.queue.clone())), request.clone());
         }
@@ -152,8 +160,9 @@ impl<Q: Clone, A> Coalescer<Q, A> {
     fn gather(&self, mine: Q) -> (Vec<Q>, Vec<oneshot::Sender<Turn<Q, A>>>) {
         let mut bytes = (self.weigh)(&mine);
         let mut queue = lock(&self.queue);
-        let mut batch = Vec::with_capacity(self.most.min(queue.waiting.len() + 1));
-        let mut others = Vec::with_capacity(batch.capacity());
+        let room = self.most.min(queue.waiting.len() + 1);
+        let mut batch = Vec::with_capacity(room);
+        let mut others = Vec::with_capacity(room);
         batch.push(mine);
         while let Some(next) = queue.waiting.front() {
             bytes += (self.weigh)(&next.request);

@@ -53,7 +53,7 @@ pub(super) struct Segment {
     records: u64,
     since: i64,
     bytes: u64,
-    pub(super) path: PathBuf,
+    path: PathBuf,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -66,6 +66,19 @@ struct Identity {
 struct Segments {
     sealed: Vec<Segment>,
     open: Vec<(u64, PathBuf)>,
+}
+
+impl Segments {
+    fn newest(&self) -> u64 {
+        let sealed = self.sealed.iter().map(|segment| segment.number);
+        let open = self.open.iter().map(|(number, _)| *number);
+        sealed.chain(open).max().unwrap_or(0)
+    }
+
+    /// Later than all there are, and hardly the number of one that is gone already.
+    fn next(&self) -> u64 {
+        (self.newest() + 1).max(clock::now().as_millis().unsigned_abs())
+    }
 }
 
 impl Directory {
@@ -127,8 +140,8 @@ impl Directory {
         }
     }
 
-    /// Appends records, as far as there is room; durable when this returns.
-    pub(super) fn append(&self, records: &[Record], bounds: Bounds) -> io::Result<Vec<Kept>> {
+    /// Appends records, as far as there is room; durable when this returns. Also gives the number of their segment.
+    pub(super) fn append(&self, records: &[Record], bounds: Bounds) -> io::Result<(Vec<Kept>, u64)> {
         let _lock = self.lock("append.lock")?;
         let segments = self.segments()?;
         let (mut entries, mut bytes) = segments.sealed.iter().fold((0, 0), |(entries, bytes), segment| {
@@ -154,7 +167,20 @@ impl Directory {
             self.write_lines(&mut open, &lines)?;
         }
         self.count_refused(kept.iter().filter(|kept| **kept != Kept::Yes).count())?;
-        Ok(kept)
+        Ok((kept, open.number))
+    }
+
+    /// Whether everything up to a segment is gone.
+    pub(super) fn is_past(&self, number: u64) -> io::Result<bool> {
+        let segments = self.segments()?;
+        let sealed = segments.sealed.iter().map(|segment| segment.number);
+        let open = segments.open.iter().map(|(number, _)| *number);
+        Ok(sealed.chain(open).all(|found| found > number))
+    }
+
+    /// The number of the newest segment; 0 if there is none.
+    pub(super) fn newest(&self) -> io::Result<u64> {
+        Ok(self.segments()?.newest())
     }
 
     /// What was cut off in the middle by a power cut is a line of its own, which reading notices.
@@ -177,23 +203,15 @@ impl Directory {
     }
 
     fn open_segment(&self, segments: &Segments) -> io::Result<Open> {
-        let mut last = segments
-            .sealed
-            .iter()
-            .map(|segment| segment.number)
-            .max()
-            .unwrap_or(0);
         for (number, path) in &segments.open {
-            last = last.max(*number);
-            let open = Open::at(path)?;
+            let open = Open::at(path, *number)?;
             if open.records < SEGMENT_RECORDS && open.bytes < SEGMENT_BYTES {
                 return Ok(open);
             }
             self.seal_one(*number, path)?;
         }
-        // Later than all there are, and never the number of one that is gone already.
-        let number = (last + 1).max(clock::now().as_millis().unsigned_abs());
-        Open::at(&self.path.join(format!("{number:016}.open")))
+        let number = segments.next();
+        Open::at(&self.path.join(format!("{number:016}.open")), number)
     }
 
     /// Seals what is open, and gives everything that is sealed, oldest first.
@@ -225,23 +243,18 @@ impl Directory {
             .collect())
     }
 
-    /// Takes a segment off, but for those records that have to wait on; gives the file they are in.
-    pub(super) fn finish(&self, segment: &Segment, left: &[Record]) -> io::Result<Option<PathBuf>> {
-        if left.len() as u64 == segment.records {
-            return Ok(Some(segment.path.clone()));
-        }
-        let mut rest = None;
+    /// Takes a segment off. Records that have to wait on go to the end of the line, out of the way of the others.
+    pub(super) fn finish(&self, segment: &Segment, left: &[Record]) -> io::Result<()> {
         if let Some(first) = left.first() {
-            let name = format!("{:016}-{}-{}.jobs", segment.number, left.len(), first.at);
-            let path = self.path.join(name);
+            let _lock = self.lock("append.lock")?;
+            let number = self.segments()?.next();
+            let name = format!("{number:016}-{}-{}.jobs", left.len(), first.at);
             let lines: String = left.iter().map(Record::line).collect();
-            self.write_whole(&path, lines.as_bytes())?;
-            rest = Some(path);
+            self.write_whole(&self.path.join(name), lines.as_bytes())?;
         }
         // Until here a crash repeats some that were sent, which changes nothing.
         fs::remove_file(&segment.path)?;
-        self.sync()?;
-        Ok(rest)
+        self.sync()
     }
 
     /// Puts aside, for a person to look at, what the store will never take.
@@ -371,6 +384,7 @@ impl Directory {
 /// The segment that is appended to.
 struct Open {
     file: File,
+    number: u64,
     records: u64,
     bytes: u64,
     /// Its last line has no end.
@@ -378,7 +392,7 @@ struct Open {
 }
 
 impl Open {
-    fn at(path: &Path) -> io::Result<Self> {
+    fn at(path: &Path, number: u64) -> io::Result<Self> {
         let mut file = OpenOptions::new()
             .create(true)
             .read(true)
@@ -392,6 +406,7 @@ impl Open {
             records: lines.count() as u64,
             bytes: bytes.len() as u64,
             is_torn: bytes.last().is_some_and(|last| *last != b'\n'),
+            number,
             file,
         })
     }

@@ -1,10 +1,8 @@
 //! Sending what waits in a spool, oldest first.
 
-use std::collections::BTreeSet;
-use std::fs::File;
-use std::path::PathBuf;
 use std::sync::Arc;
 
+use semel_core::error::StoreError;
 use semel_core::limits;
 use semel_core::store::{Store, Submitted};
 use semel_core::submission::Submission;
@@ -19,44 +17,30 @@ use crate::spool::record::Record;
 pub struct Drained {
     /// Submissions the store has answered.
     pub sent: u64,
-    /// Submissions that wait on, as the intake of their queue or task is closed.
-    pub closed: u64,
+    /// Submissions that wait on, at the end of the line: the intake of their queue or task is closed.
+    pub put_back: u64,
     /// Submissions the store will never take: set aside.
     pub set_aside: u64,
     /// Another process was at it: nothing was done here.
     pub elsewhere: bool,
 }
 
-/// Sends everything that waits, as far as the store answers.
+/// Sends what waits now, oldest first, as far as the store answers. What comes meanwhile is for the next time,
+/// so that this ends however much comes.
 pub(super) async fn drain(directory: &Arc<Directory>, store: &Arc<dyn Store>) -> Result<Drained, Error> {
     let mut drained = Drained::default();
-    let Some(lock) = take_lock(directory).await? else {
+    let theirs = directory.clone();
+    let lock = apart("beginning to drain the spool", move || theirs.drain_lock()).await?;
+    let Some(lock) = lock else {
         drained.elsewhere = true;
         return Ok(drained);
     };
-    let mut tried = BTreeSet::new();
-    loop {
-        let theirs = directory.clone();
-        let sealed = apart("sealing the spool", move || theirs.seal()).await?;
-        let fresh: Vec<Segment> = sealed
-            .into_iter()
-            .filter(|segment| tried.insert(segment.path.clone()))
-            .collect();
-        if fresh.is_empty() {
-            break;
-        }
-        for segment in fresh {
-            // What waits on is not to be tried again at once.
-            tried.extend(send(directory, store, segment, &mut drained).await?);
-        }
+    let theirs = directory.clone();
+    for segment in apart("sealing the spool", move || theirs.seal()).await? {
+        send(directory, store, segment, &mut drained).await?;
     }
     drop(lock);
     Ok(drained)
-}
-
-async fn take_lock(directory: &Arc<Directory>) -> Result<Option<File>, Error> {
-    let theirs = directory.clone();
-    apart("beginning to drain the spool", move || theirs.drain_lock()).await
 }
 
 /// Sends one segment. It is taken off only once every record in it was answered.
@@ -65,20 +49,20 @@ async fn send(
     store: &Arc<dyn Store>,
     segment: Segment,
     drained: &mut Drained,
-) -> Result<Option<PathBuf>, Error> {
+) -> Result<(), Error> {
     let (theirs, which) = (directory.clone(), segment.clone());
     let lines = apart("reading the spool", move || theirs.read(&which)).await?;
     let mut sorting = Sorting::default();
     let ready = sorting.sort(lines);
     for batch in ready.chunks(limits::BATCH) {
-        let submissions = batch.iter().map(|(_, submission)| submission.clone()).collect();
-        let answers = store.submit(submissions).await?;
-        for ((record, _), answer) in batch.iter().zip(&answers) {
-            sorting.note(record, answer);
+        match store.submit(submissions(batch)).await {
+            Ok(answers) => sorting.note_all(batch, &answers),
+            Err(StoreError::Corrupt { .. }) => one_by_one(store, batch, &mut sorting).await?,
+            Err(error) => return Err(error.into()),
         }
     }
     drained.sent += sorting.sent;
-    drained.closed += sorting.closed.len() as u64;
+    drained.put_back += sorting.back.len() as u64;
     drained.set_aside += sorting.aside.len() as u64;
     if sorting.sent > 0 {
         tracing::info!(sent = sorting.sent, "submissions were sent from the spool");
@@ -86,22 +70,44 @@ async fn send(
     let theirs = directory.clone();
     apart("taking sent submissions off the spool", move || {
         theirs.set_aside(&sorting.aside)?;
-        theirs.finish(&segment, &sorting.closed)
+        theirs.finish(&segment, &sorting.back)
     })
     .await
+}
+
+/// Damage in the store that concerns one submission must not hold up its neighbours.
+async fn one_by_one(store: &Arc<dyn Store>, batch: &[Ready], sorting: &mut Sorting) -> Result<(), Error> {
+    for one in batch.chunks(1) {
+        match store.submit(submissions(one)).await {
+            Ok(answers) => sorting.note_all(one, &answers),
+            Err(error @ StoreError::Corrupt { .. }) => {
+                tracing::warn!(%error, "a submission from the spool waits on");
+                sorting.back.extend(one.iter().map(|(record, _)| record.clone()));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// A record that can be sent, as what.
+type Ready = (Record, Submission);
+
+fn submissions(batch: &[Ready]) -> Vec<Submission> {
+    batch.iter().map(|(_, submission)| submission.clone()).collect()
 }
 
 /// What is to become of the records of a segment.
 #[derive(Default)]
 struct Sorting {
     sent: u64,
-    closed: Vec<Record>,
+    back: Vec<Record>,
     aside: Vec<(String, String)>,
 }
 
 impl Sorting {
     /// Those that can be sent; the others are set aside.
-    fn sort(&mut self, lines: Vec<Result<Record, String>>) -> Vec<(Record, Submission)> {
+    fn sort(&mut self, lines: Vec<Result<Record, String>>) -> Vec<Ready> {
         let now = clock::now();
         let mut ready = Vec::with_capacity(lines.len());
         for line in lines {
@@ -117,9 +123,15 @@ impl Sorting {
         ready
     }
 
+    fn note_all(&mut self, batch: &[Ready], answers: &[Submitted]) {
+        for ((record, _), answer) in batch.iter().zip(answers) {
+            self.note(record, answer);
+        }
+    }
+
     fn note(&mut self, record: &Record, answer: &Submitted) {
         match answer {
-            Submitted::Closed { .. } => self.closed.push(record.clone()),
+            Submitted::Closed { .. } => self.back.push(record.clone()),
             Submitted::Invalid(invalid) => self.put_aside(record, invalid.to_string()),
             Submitted::Rejected { holder } | Submitted::Conflict { holder, .. } => {
                 // Its producer has gone on: the ledger and this line are all that is left to tell.

@@ -26,7 +26,9 @@ use crate::spool::record::Record;
 use crate::spool::{Bounds, Spool};
 
 /// The first and the longest pause between two tries to send, in milliseconds.
-const PAUSE: (i64, i64) = (250, 5_000);
+const PAUSE: (i64, i64) = (100, 2_000);
+/// The pause while another process drains.
+const PAUSE_FOR_OTHERS: i64 = 20;
 /// How often the directory is looked at for what other processes left.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How long a submission waits for those before it to be sent, before it joins them.
@@ -39,9 +41,8 @@ pub(crate) struct Keeper {
     store: Arc<dyn Store>,
     appends: Coalescer<Record, Result<Kept, Broken>>,
     drains: Coalescer<(), Result<Drained, Error>>,
-    /// Submissions kept by this process, and how many of them were kept when a drain that sent everything began.
-    kept: AtomicU64,
-    sent: AtomicU64,
+    /// The segment with the newest submission of this process; 0 once all were sent.
+    newest: AtomicU64,
     /// The store was out of reach: not to be tried before this moment of the host's clock.
     not_before: AtomicI64,
     failures: AtomicU32,
@@ -55,7 +56,7 @@ impl Keeper {
     /// Opens the spool of a store. What was left in it by an earlier process waits like one's own.
     pub(crate) fn open(spool: &Spool, store: Arc<dyn Store>, identity: &str) -> Result<Self, Error> {
         let directory = Directory::of_store(spool.path(), identity)?;
-        let status = directory.status().map_err(|source| Error::Spool {
+        let newest = directory.newest().map_err(|source| Error::Spool {
             doing: "looking at the spool".to_owned(),
             source,
         })?;
@@ -63,10 +64,9 @@ impl Keeper {
             directory: Arc::new(directory),
             bounds: spool.bounds(),
             store,
-            appends: Coalescer::new(limits::BATCH, |record| record.submission.input.as_str().len()),
-            drains: Coalescer::new(limits::BATCH, |()| 0),
-            kept: AtomicU64::new(status.entries),
-            sent: AtomicU64::new(0),
+            appends: Coalescer::new(limits::BATCH, weigh).one_at_a_time(),
+            drains: Coalescer::new(limits::BATCH, |()| 0).one_at_a_time(),
+            newest: AtomicU64::new(newest),
             not_before: AtomicI64::new(0),
             failures: AtomicU32::new(0),
             news: Notify::new(),
@@ -77,9 +77,10 @@ impl Keeper {
         &self.directory
     }
 
-    /// Whether nothing waits that a submission could overtake. Tries to send what does.
+    /// Whether nothing of this process waits that a submission could overtake. Tries to send what does.
     pub(crate) async fn is_clear(&self) -> bool {
-        if !self.is_waiting() {
+        let newest = self.newest.load(Ordering::Acquire);
+        if newest == 0 || self.is_past(newest).await {
             return true;
         }
         if clock::now().as_millis() < self.not_before.load(Ordering::Acquire) {
@@ -89,8 +90,21 @@ impl Keeper {
         matches!(caught_up, Ok(Ok(drained)) if !drained.elsewhere)
     }
 
-    fn is_waiting(&self) -> bool {
-        self.sent.load(Ordering::Acquire) < self.kept.load(Ordering::Acquire)
+    /// Whether another process has sent what this one kept.
+    async fn is_past(&self, newest: u64) -> bool {
+        let directory = self.directory.clone();
+        let past = apart("looking at the spool", move || directory.is_past(newest)).await;
+        if !past.unwrap_or(false) {
+            return false;
+        }
+        self.forget(newest);
+        true
+    }
+
+    /// All up to a segment was sent. If more was kept meanwhile, that still waits.
+    fn forget(&self, newest: u64) {
+        let (done, seen) = (Ordering::AcqRel, Ordering::Acquire);
+        let _ = self.newest.compare_exchange(newest, 0, done, seen);
     }
 
     /// Keeps one submission: durable when this answers `spooled`.
@@ -135,10 +149,11 @@ impl Keeper {
         let (directory, bounds, count) = (self.directory.clone(), self.bounds, records.len());
         let appended = apart("keeping submissions", move || directory.append(&records, bounds)).await;
         Ok(match appended {
-            Ok(kept) => {
-                let new = kept.iter().filter(|kept| **kept == Kept::Yes).count();
-                self.kept.fetch_add(new as u64, Ordering::AcqRel);
-                self.news.notify_one();
+            Ok((kept, number)) => {
+                if kept.contains(&Kept::Yes) {
+                    self.newest.fetch_max(number, Ordering::AcqRel);
+                    self.news.notify_one();
+                }
                 kept.into_iter().map(Ok).collect()
             }
             Err(Error::Spool { source, .. }) => vec![Err((source.kind(), source.to_string())); count],
@@ -176,27 +191,26 @@ impl Keeper {
     }
 
     async fn drain_once(&self) -> Result<Drained, Error> {
-        let kept = self.kept.load(Ordering::Acquire);
+        let newest = self.newest.load(Ordering::Acquire);
         let drained = drain(&self.directory, &self.store).await;
         match &drained {
-            Ok(drained) if drained.elsewhere => self.put_off(),
+            Ok(drained) if drained.elsewhere => self.put_off(PAUSE_FOR_OTHERS),
             Ok(_) => {
-                self.sent.store(kept, Ordering::Release);
+                self.forget(newest);
                 self.failures.store(0, Ordering::Release);
                 self.not_before.store(0, Ordering::Release);
             }
             Err(error) => {
                 tracing::debug!(%error, "the spool cannot be drained yet");
-                self.put_off();
+                let doublings = self.failures.fetch_add(1, Ordering::AcqRel).min(10);
+                self.put_off((PAUSE.0 << doublings).min(PAUSE.1));
             }
         }
         drained
     }
 
-    /// The next try comes later, and later still.
-    fn put_off(&self) {
-        let doublings = self.failures.fetch_add(1, Ordering::AcqRel).min(10);
-        let pause = (PAUSE.0 << doublings).min(PAUSE.1);
+    /// The next try comes later.
+    fn put_off(&self, pause: i64) {
         self.not_before
             .store(clock::now().as_millis() + pause, Ordering::Release);
     }
@@ -228,6 +242,10 @@ impl Drop for Drainer {
     fn drop(&mut self) {
         self.0.abort();
     }
+}
+
+fn weigh(record: &Record) -> usize {
+    record.submission.input.as_str().len()
 }
 
 /// What a submission that waits is answered: the id it will have, unless its key is held by then.
