@@ -79,13 +79,13 @@ impl SqliteStore {
 
     /// Opens a file with another clock; for tests.
     pub fn open_with_clock(options: Options, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
-        let mut connections = open::open(&options)?;
+        let connections = open::open(&options)?;
         let started = |error: std::io::Error| StoreError::Unavailable {
             doing: "starting the threads of the store".to_owned(),
             source: Some(Box::new(error)),
         };
         let wake = Arc::new(Wake::default());
-        let checkpointer = Checkpointer::start(connections.checkpointer, &mut connections.writer)?;
+        let checkpointer = Checkpointer::start(connections.checkpointer)?;
         let namespace = options.namespace.clone();
         let desk = Desk {
             connection: connections.writer,
