@@ -6,6 +6,7 @@ mod ci;
 mod clock;
 mod faults;
 mod mutants;
+mod neighbour;
 mod prerequisites;
 mod tally;
 mod test;

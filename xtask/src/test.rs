@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every test of the workspace, the doc tests, the mutants, and one sum at the end.
+//! `cargo xtask test`: every test of the workspace, the doc tests, a neighbour, the mutants, and one sum at the end.
 
 use std::process::ExitCode;
 
@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use crate::cargo::{self, cargo};
 use crate::mutants;
+use crate::neighbour;
 use crate::prerequisites;
 use crate::tally::Tally;
 
@@ -25,6 +26,7 @@ pub fn run(args: &[String]) -> Result<Tally> {
     // `--all-targets` leaves doc tests out, so they are a run of their own.
     let mut tally = cargo_test(&words("--workspace --all-targets"))?;
     tally += cargo_test(&words("--workspace --doc"))?;
+    tally += neighbour::run()?;
     tally += run_mutants();
     Ok(tally)
 }

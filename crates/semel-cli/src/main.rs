@@ -1,5 +1,68 @@
-//! The command line of Semel.
+//! The command line of Semel: args → settings → command.
 
-fn main() {
-    println!("semel {}", env!("CARGO_PKG_VERSION"));
+mod args;
+mod bulk;
+mod clock;
+mod commands;
+mod confirm;
+mod diagnosis;
+mod duration;
+mod exit;
+mod lanes;
+mod listing;
+mod live;
+mod logging;
+mod problem;
+mod redact;
+mod screen;
+mod session;
+mod settings;
+mod steer;
+mod target;
+mod wire;
+mod wording;
+
+use std::process::ExitCode;
+
+use crate::args::{Cli, Command};
+use crate::exit::Exit;
+use crate::problem::Problem;
+use crate::screen::Screen;
+use crate::session::Session;
+use crate::settings::Settings;
+
+fn main() -> ExitCode {
+    let cli = args::parse();
+    anstream::ColorChoice::from(cli.global.color).write_global();
+    let screen = Screen::new(cli.global.json);
+    match run(cli, &screen) {
+        Ok(exit) => exit.into(),
+        Err(problem) => {
+            screen.problem(&problem);
+            problem.exit.into()
+        }
+    }
+}
+
+fn run(cli: Cli, screen: &Screen) -> Result<Exit, Problem> {
+    let settings = Settings::load(&cli.global)?;
+    logging::start(&settings, "off")?;
+    let session = Session {
+        settings,
+        screen: screen.clone(),
+    };
+    let command = match cli.command {
+        Command::Completions(args) => return commands::completions::run(args, screen),
+        Command::Config(command) => return commands::config::run(command, &session),
+        Command::Bench(args) => return commands::bench::run(args, &session),
+        Command::Store(command) => command,
+    };
+    let runtime = tokio::runtime::Runtime::new().map_err(|error| {
+        Problem::new(
+            Exit::Other,
+            "other",
+            format!("no threads could be started: {error}"),
+        )
+    })?;
+    runtime.block_on(commands::run(command, &session))
 }

@@ -105,7 +105,7 @@ fn retry(tx: &mut Tx<'_>, id: &JobId, row: LifeRow) -> Result<ActOutcome, Fail> 
         return Ok(ActOutcome::WrongState(row.life.state(tx.now)));
     };
     if let (Some(digest), true) = (&digest, generation != 0) {
-        tx.own(digest, group.as_ref(), generation, row.seq)?;
+        tx.own(digest, group.as_ref(), generation, row.seq);
     }
     tx.count(row.lane, Counter::Retried);
     tx.statements.get(Sql::OutputDelete)?.execute([row.seq])?;
@@ -197,7 +197,7 @@ fn replay(tx: &mut Tx<'_>, id: &JobId, row: LifeRow, token: &Token) -> Result<Ac
     if let Some(holding) = &mut life.holding {
         holding.taken_at = AT_ADMISSION;
         if let Some(digest) = &digest {
-            tx.own(digest, group.as_ref(), seq, seq)?;
+            tx.own(digest, group.as_ref(), seq, seq);
         }
     }
     let state = life.state(tx.now);
@@ -268,6 +268,9 @@ pub fn strip(tx: &mut Tx<'_>, row: &LifeRow) -> Result<bool, Fail> {
         return Ok(false);
     }
     tx.uncount(row);
+    if let (Some(digest), _) = tx.key_of(row.seq)? {
+        tx.cache.recent.forget_owner(&digest);
+    }
     tx.statements.get(Sql::JobStrip)?.execute([row.seq])?;
     tx.statements.get(Sql::ProgressDelete)?.execute([row.seq])?;
     tx.statements

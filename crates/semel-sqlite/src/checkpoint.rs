@@ -3,76 +3,59 @@
 //! While others write, a checkpoint can copy but not restart the log. When the log has grown past a
 //! second mark the writer itself restarts it between two commits: by then the thread has copied
 //! nearly everything, so that takes a moment only. The length is counted in pages since the last
-//! restart, as SQLite tells it at each commit: the file itself never shrinks.
+//! restart, as SQLite tells it: the file itself never shrinks.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::JoinHandle;
 
 use rusqlite::Connection;
-use rusqlite::hooks::Wal;
 
 use semel_core::error::StoreError;
 
-use crate::fail::translate;
-
 /// The log is copied once it has this many pages: 16 MiB.
-const COPY_AT: i32 = 4_096;
+const COPY_AT: i64 = 4_096;
 /// The log is restarted once it has this many pages: 64 MiB.
-const RESTART_AT: i32 = 16_384;
+const RESTART_AT: i64 = 16_384;
+/// Commits between two looks at its length: even large ones write a few hundred pages each.
+const LOOK_EVERY: u32 = 8;
 
 /// The checkpoint thread's handle. Dropping it stops the thread.
 pub struct Checkpointer {
-    pages: Arc<AtomicI32>,
+    commits: AtomicU32,
     nudge: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
-    /// How many of those pages are in the database file.
-    copied: Arc<AtomicI32>,
 }
 
 impl Checkpointer {
-    /// Starts the thread with a connection of its own, and lets the writer's connection tell the length of the log.
-    pub fn start(connection: Connection, writer: &mut Connection) -> Result<Self, StoreError> {
-        let pages = Arc::new(AtomicI32::new(0));
-        let told = pages.clone();
-        let hook = move |_: &mut Wal, pages: i32| {
-            told.store(pages, Ordering::Relaxed);
-            Ok(())
-        };
-        writer
-            .wal_hook(Some(hook))
-            .map_err(|error| translate(error, "watching the log"))?;
+    /// Starts the thread with a connection of its own.
+    pub fn start(connection: Connection) -> Result<Self, StoreError> {
         let (nudge, nudges) = mpsc::sync_channel(1);
-        let copied = Arc::new(AtomicI32::new(0));
-        let done = copied.clone();
         let thread = std::thread::Builder::new()
             .name("semel-checkpoint".to_owned())
-            .spawn(move || serve(&connection, &nudges, &done));
+            .spawn(move || serve(&connection, &nudges));
         let thread = thread.map_err(|error| StoreError::Unavailable {
             doing: "starting the checkpointer".to_owned(),
             source: Some(Box::new(error)),
         })?;
         Ok(Checkpointer {
-            pages,
+            commits: AtomicU32::new(0),
             nudge: Some(nudge),
             thread: Some(thread),
-            copied,
         })
     }
 
     /// Called by the writer between two commits.
     pub fn after_commit(&self, writer: &Connection) {
-        let pages = self.pages.load(Ordering::Relaxed);
-        let behind = pages - self.copied.load(Ordering::Relaxed);
-        if behind < 0 {
-            // The log began anew by itself.
-            self.copied.store(0, Ordering::Relaxed);
-        } else if pages >= RESTART_AT && behind < COPY_AT {
+        let commits = self.commits.fetch_add(1, Ordering::Relaxed);
+        if !commits.is_multiple_of(LOOK_EVERY) {
+            return;
+        }
+        let Ok(log) = Log::look(writer) else { return };
+        let behind = log.pages - log.copied;
+        if log.pages >= RESTART_AT && behind < COPY_AT {
             // Busy readers may prevent it; a later commit tries again.
             let _ = writer.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()));
-            self.copied.store(0, Ordering::Relaxed);
-            self.pages.store(0, Ordering::Relaxed);
         } else if behind >= COPY_AT
             && let Some(nudge) = &self.nudge
         {
@@ -81,12 +64,30 @@ impl Checkpointer {
     }
 }
 
-fn serve(connection: &Connection, nudges: &Receiver<()>, copied: &AtomicI32) {
+/// How long the log is, and how much of it is in the database file.
+struct Log {
+    pages: i64,
+    copied: i64,
+}
+
+impl Log {
+    /// Looks without copying anything.
+    fn look(connection: &Connection) -> rusqlite::Result<Self> {
+        connection
+            .prepare_cached("PRAGMA wal_checkpoint(NOOP)")?
+            .query_row([], |row| {
+                Ok(Log {
+                    pages: row.get(1)?,
+                    copied: row.get(2)?,
+                })
+            })
+    }
+}
+
+fn serve(connection: &Connection, nudges: &Receiver<()>) {
     while nudges.recv().is_ok() {
-        let done = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i32>(2));
-        if let Ok(pages) = done {
-            copied.store(pages, Ordering::Relaxed);
-        }
+        // If it fails the log grows a little longer: the next look says so again.
+        let _ = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
     }
 }
 
@@ -96,5 +97,28 @@ impl Drop for Checkpointer {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looking_at_the_log_copies_nothing() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let connection = Connection::open(directory.path().join("a.db")).expect("a database");
+        connection
+            .execute_batch("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; CREATE TABLE a (b)")
+            .expect("a table");
+        let before = Log::look(&connection).expect("a look");
+        assert!(before.pages > 0);
+        assert_eq!(before.copied, 0);
+        connection
+            .execute_batch("INSERT INTO a VALUES (1); PRAGMA wal_checkpoint(PASSIVE)")
+            .expect("copied");
+        let after = Log::look(&connection).expect("a look");
+        assert!(after.pages > before.pages);
+        assert_eq!(after.copied, after.pages);
     }
 }

@@ -37,12 +37,7 @@ pub fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Result<Vec<Claimed>, Fa
     take(tx, &places)?;
     let mut found = Vec::with_capacity(places.len());
     for (_, (_, _, seq)) in &places {
-        let read = |row: &rusqlite::Row<'_>| Ok((LifeRow::read(row)?, Whole::read(row, LIFE_COLUMNS)?));
-        let row = tx
-            .statements
-            .get(Sql::ClaimFind)?
-            .query_row([seq], read)
-            .optional()?;
+        let row = claimable(tx, *seq)?;
         // A place that leads nowhere, or to a job that does not wait, is no reason to run anything.
         found.extend(row.filter(|(row, _)| row.life.phase == Phase::Waiting));
     }
@@ -63,6 +58,19 @@ pub fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Result<Vec<Claimed>, Fa
         .into_iter()
         .map(|(row, whole)| give(tx, &row, whole, &request.worker, &lease))
         .collect()
+}
+
+/// A job that may be leased: how it fares, unless that is remembered, and what it is.
+fn claimable(tx: &mut Tx<'_>, seq: i64) -> Result<Option<(LifeRow, Whole)>, Fail> {
+    if let Some(row) = tx.cache.recent.life(seq).cloned() {
+        return Ok(inspect::whole_job(&mut tx.statements, seq)?.map(|whole| (row, whole)));
+    }
+    let read = |row: &rusqlite::Row<'_>| Ok((LifeRow::read(row)?, Whole::read(row, LIFE_COLUMNS)?));
+    Ok(tx
+        .statements
+        .get(Sql::ClaimFind)?
+        .query_row([seq], read)
+        .optional()?)
 }
 
 struct Lease {

@@ -1,10 +1,14 @@
 //! Checks the invariants on live data and repairs what can be derived (contract 9.5).
 
+use std::collections::HashSet;
+
 use rusqlite::{Connection, params};
 
 use semel_core::store::Finding;
 
 use crate::fail::Fail;
+use crate::keys::{self, Place};
+use crate::statements::Statements;
 
 /// A broken invariant: how it is found, and the statements that mend it.
 struct Check {
@@ -50,13 +54,6 @@ const CHECKS: &[Check] = &[
         what: "keys without a job",
         find: "SELECT count(*) FROM key k WHERE NOT EXISTS (SELECT 1 FROM job j WHERE j.seq = coalesce(k.seq, k.generation))",
         mend: &["DELETE FROM key WHERE NOT EXISTS (SELECT 1 FROM job j WHERE j.seq = coalesce(key.seq, key.generation))"],
-    },
-    Check {
-        invariant: "I13",
-        what: "jobs that hold a key which does not lead to them",
-        find: "SELECT count(*) FROM life l WHERE l.hold IS NOT NULL AND l.hold & 64 = 0
-               AND (coalesce(l.generation, l.seq), l.seq) NOT IN (SELECT k.generation, coalesce(k.seq, k.generation) FROM key k)",
-        mend: &[],
     },
     Check {
         invariant: "I1",
@@ -111,6 +108,7 @@ pub fn examine(connection: &Connection, repair: bool) -> Result<Vec<Finding>, Fa
                 .try_for_each(|sql| connection.execute(sql, []).map(|_| ()))?;
         }
     }
+    findings.extend(examine_keys(connection, repair)?);
     for (check, found) in broken {
         let left: i64 = connection.query_row(check.find, [], |row| row.get(0))?;
         findings.push(Finding {
@@ -121,3 +119,45 @@ pub fn examine(connection: &Connection, repair: bool) -> Result<Vec<Finding>, Fa
     }
     Ok(findings)
 }
+
+/// The owners of keys that are in the log rather than in the index.
+fn examine_keys(connection: &Connection, repair: bool) -> Result<Vec<Finding>, Fail> {
+    let mut statements = Statements::new(connection);
+    let logged = keys::logged(&mut statements)?;
+    let mut findings = Vec::new();
+    let mut finding = |found: usize, what: &str, repaired: bool| {
+        if found > 0 {
+            findings.push(Finding {
+                invariant: "I13",
+                what: format!("{found} {what}"),
+                repaired,
+            });
+        }
+    };
+    let mut is_job = connection.prepare("SELECT 1 FROM job WHERE seq = ?1")?;
+    let mut orphans: Vec<Place> = Vec::new();
+    for (place, seq) in &logged {
+        if !is_job.exists([seq])? {
+            orphans.push(*place);
+        }
+    }
+    if repair && !orphans.is_empty() {
+        keys::forget_logged(&mut statements, &orphans)?;
+    }
+    finding(orphans.len(), "new keys without a job", repair);
+    let owners: HashSet<(i64, i64)> = logged
+        .iter()
+        .map(|((_, generation), seq)| (*generation, *seq))
+        .collect();
+    let mut unindexed = connection.prepare(UNINDEXED_HOLDERS)?;
+    let mut lost = 0;
+    for holder in unindexed.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))? {
+        lost += usize::from(!owners.contains(&holder?));
+    }
+    finding(lost, "jobs that hold a key which does not lead to them", false);
+    Ok(findings)
+}
+
+/// Jobs that have not let go of a key whose index does not have them.
+const UNINDEXED_HOLDERS: &str = "SELECT coalesce(l.generation, l.seq), l.seq FROM life l WHERE l.hold IS NOT NULL AND l.hold & 64 = 0
+    AND (coalesce(l.generation, l.seq), l.seq) NOT IN (SELECT k.generation, coalesce(k.seq, k.generation) FROM key k)";

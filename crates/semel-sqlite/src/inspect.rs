@@ -20,6 +20,7 @@ use semel_core::view::{
 
 use crate::effects::read_step;
 use crate::fail::Fail;
+use crate::keys;
 use crate::rows::{self, AT_ADMISSION, LifeRow};
 use crate::settings;
 use crate::statements::{Sql, Statements};
@@ -474,21 +475,25 @@ impl<'c> Look<'c> {
     }
 
     fn owners(&mut self, digest: &Digest, before: i64) -> Result<Vec<i64>, Fail> {
-        let mut seqs = Vec::new();
-        let mut owners = self
-            .statements
-            .get(Sql::KeyOwners)?
-            .query([rows::prefix(digest)])?;
-        while let Some(row) = owners.next()? {
-            let same = row.get_ref(2)?.as_blob_or_null()? == Some(&digest.as_bytes()[..]);
-            let seq: i64 = row.get(0)?;
-            if same && seq < before {
-                seqs.push(seq);
-            }
-        }
-        drop(owners);
+        let mut seqs = self.owned(digest)?;
+        seqs.retain(|seq| *seq < before);
         seqs.sort_unstable_by(|a, b| b.cmp(a));
         seqs.dedup();
+        Ok(seqs)
+    }
+
+    /// Jobs that owned a key, the newest owner first.
+    fn owned(&mut self, digest: &Digest) -> Result<Vec<i64>, Fail> {
+        let mut seqs = Vec::new();
+        for owner in keys::stored_owners(&mut self.statements, rows::prefix(digest))? {
+            let theirs = self
+                .statements
+                .get(Sql::JobKeyed)?
+                .query_row([owner.seq], |row| rows::digest(row, 1));
+            if theirs.optional()?.flatten().as_ref() == Some(digest) {
+                seqs.push(owner.seq);
+            }
+        }
         Ok(seqs)
     }
 
@@ -678,17 +683,7 @@ impl<'c> Look<'c> {
 
     /// One key: its newest owner.
     pub fn key(&mut self, digest: &Digest) -> Result<Option<KeyRow>, Fail> {
-        let mut owners = self
-            .statements
-            .get(Sql::KeyOwners)?
-            .query([rows::prefix(digest)])?;
-        let mut seqs: Vec<i64> = Vec::new();
-        while let Some(row) = owners.next()? {
-            if row.get_ref(2)?.as_blob_or_null()? == Some(&digest.as_bytes()[..]) {
-                seqs.push(row.get(0)?);
-            }
-        }
-        drop(owners);
+        let seqs = self.owned(digest)?;
         let filter = KeyFilter {
             also_free: true,
             ..KeyFilter::default()

@@ -5,6 +5,7 @@
 //! is core's. The layout of the file is told in `schema/001.sql`.
 
 mod act;
+mod batch;
 mod checkpoint;
 mod claim;
 mod clock;
@@ -12,9 +13,12 @@ mod doctor;
 mod documents;
 mod effects;
 mod fail;
+mod gathered;
 mod inspect;
+mod keys;
 mod open;
 mod readers;
+mod recent;
 mod rows;
 mod settings;
 mod settle;
@@ -32,6 +36,7 @@ pub use open::{Options, SCHEMA, Synchronous};
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -47,14 +52,12 @@ use semel_core::view::{
     AttemptView, ErrorGroup, Job, KeyRow, LedgerEntry, Listing, Snapshot, Stats, StepView,
 };
 
+use crate::batch::{Batch, Item, PART};
 use crate::checkpoint::Checkpointer;
 use crate::readers::Readers;
 use crate::wake::Wake;
 use crate::watch::Watcher;
 use crate::writer::{Desk, Writer};
-
-/// Batches of this size are prepared by two threads.
-const PREPARE_APART: usize = 256;
 
 /// A store in one SQLite file.
 pub struct SqliteStore {
@@ -76,13 +79,13 @@ impl SqliteStore {
 
     /// Opens a file with another clock; for tests.
     pub fn open_with_clock(options: Options, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
-        let mut connections = open::open(&options)?;
+        let connections = open::open(&options)?;
         let started = |error: std::io::Error| StoreError::Unavailable {
             doing: "starting the threads of the store".to_owned(),
             source: Some(Box::new(error)),
         };
         let wake = Arc::new(Wake::default());
-        let checkpointer = Checkpointer::start(connections.checkpointer, &mut connections.writer)?;
+        let checkpointer = Checkpointer::start(connections.checkpointer)?;
         let namespace = options.namespace.clone();
         let desk = Desk {
             connection: connections.writer,
@@ -95,7 +98,8 @@ impl SqliteStore {
         let writer = Writer::start(desk)?;
         let readers =
             Readers::start(connections.readers, namespace.clone(), clock.clone()).map_err(started)?;
-        let watcher = Watcher::start(connections.watcher, wake.clone()).map_err(started)?;
+        let watcher =
+            Watcher::start(connections.watcher, log_path(&options.path), wake.clone()).map_err(started)?;
         Ok(SqliteStore {
             writer,
             readers,
@@ -112,24 +116,16 @@ impl SqliteStore {
         &self.path
     }
 
-    /// Checks and derives keys on the caller's side; a large batch by two threads, as the writer waits for all of it.
-    fn prepare(&self, mut batch: Vec<Submission>) -> Vec<submit::Item> {
+    /// Checks and derives keys on the caller's side, a part at a time.
+    fn prepare(&self, batch: Vec<Submission>, feed: &Sender<Vec<Item>>) {
         let now = self.clock.now();
-        let prepare = |part: Vec<Submission>| -> Vec<submit::Item> {
-            part.into_iter()
-                .map(|submission| Prepared::new(&self.namespace, submission, now))
-                .collect()
-        };
-        if batch.len() < PREPARE_APART {
-            return prepare(batch);
+        let mut rest = batch.into_iter();
+        while rest.len() > 0 {
+            let part = rest.by_ref().take(PART);
+            let part = part.map(|submission| Prepared::new(&self.namespace, submission, now));
+            // The writer may have given up: its answer says why.
+            let _ = feed.send(part.collect());
         }
-        let second = batch.split_off(batch.len() / 2);
-        std::thread::scope(|scope| {
-            let helper = scope.spawn(|| prepare(second));
-            let mut items = prepare(batch);
-            items.extend(helper.join().expect("deriving a key does not panic"));
-            items
-        })
     }
 
     fn bytes(&self) -> i64 {
@@ -152,15 +148,21 @@ impl Store for SqliteStore {
 
     async fn submit(&self, batch: Vec<Submission>) -> Result<Vec<Submitted>, StoreError> {
         limits::check_batch("submissions", batch.len())?;
-        let batch = self.prepare(batch);
-        self.writer
-            .write("submitting", move |tx| submit::submit(tx, &batch))
-            .await
+        let (feed, mut items) = Batch::of(batch.len());
+        let work = move |tx: &mut tx::Tx<'_>| submit::submit(tx, &mut items);
+        if batch.len() <= PART {
+            self.prepare(batch, &feed);
+            return self.writer.write("submitting", work).await;
+        }
+        // The writer begins with the first part while the others are prepared.
+        let answers = self.writer.begin("submitting", work)?;
+        self.prepare(batch, &feed);
+        drop(feed);
+        answers.await
     }
 
     async fn explain(&self, submission: Submission) -> Result<Explanation, StoreError> {
-        let mut item = self.prepare(vec![submission]);
-        let item = item.remove(0);
+        let item = Prepared::new(&self.namespace, submission, self.clock.now());
         self.writer
             .rehearse("explaining", move |tx| submit::explain(tx, &item))
             .await
@@ -476,8 +478,3 @@ impl Control for SqliteStore {
             .await
     }
 }
-
-/// The README's code is run as a test.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;

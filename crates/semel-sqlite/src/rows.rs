@@ -3,8 +3,10 @@
 //! Two columns are empty where they say nothing new, which is nearly always: `taken_at` when a key was
 //! taken as the job was admitted, `generation` when it equals the job's own number.
 
-use rusqlite::types::Type;
-use rusqlite::{Row, params};
+use std::ops::Deref;
+
+use rusqlite::types::{ToSqlOutput, Type};
+use rusqlite::{Row, ToSql};
 
 use semel_core::dedup::{Hold, HoldKind, Holding, KeyBy, ReleaseOn};
 use semel_core::ids::{Digest, JobId, Token};
@@ -12,8 +14,6 @@ use semel_core::job::{Life, Outcome, Phase, State};
 use semel_core::lifecycle::AttemptResult;
 use semel_core::step::StepState;
 use semel_core::time::{Millis, Timestamp};
-
-use crate::statements::{Sql, Statements};
 
 /// Stands for "when the job was admitted" until the job's own row is at hand.
 pub const AT_ADMISSION: Timestamp = Timestamp::from_millis(0);
@@ -65,64 +65,35 @@ impl LifeRow {
         })
     }
 
-    /// Writes a new row.
-    pub fn insert(&self, statements: &mut Statements<'_>) -> rusqlite::Result<()> {
+    /// Every column in order.
+    pub fn columns(
+        &self,
+        mut column: impl FnMut(Option<i64>) -> rusqlite::Result<()>,
+    ) -> rusqlite::Result<()> {
         let (life, hold) = (&self.life, HoldColumns::of(self));
-        statements.get(Sql::LifeInsert)?.execute(params![
-            self.seq,
-            self.lane,
-            life.phase as i64,
-            life.priority.saturating_neg(),
-            life.run_at.as_millis(),
-            life.attempt,
-            life.max_attempts,
-            life.deliveries,
-            life.max_deliveries,
-            life.fence,
-            life.settled.map(|state| state as i64),
-            millis(life.began),
-            millis(life.until),
-            millis(life.started_at),
-            millis(life.finished_at),
-            self.worker,
-            self.last_error,
-            hold.hold,
-            hold.ttl,
-            hold.cool_down,
-            hold.taken_at,
-            hold.expires_at,
-            hold.generation,
-        ])?;
-        Ok(())
-    }
-
-    /// Writes everything that can have changed.
-    pub fn update(&self, statements: &mut Statements<'_>) -> rusqlite::Result<()> {
-        let (life, hold) = (&self.life, HoldColumns::of(self));
-        statements.get(Sql::LifeUpdate)?.execute(params![
-            self.seq,
-            life.phase as i64,
-            life.priority.saturating_neg(),
-            life.run_at.as_millis(),
-            life.attempt,
-            life.max_attempts,
-            life.deliveries,
-            life.fence,
-            life.settled.map(|state| state as i64),
-            millis(life.began),
-            millis(life.until),
-            millis(life.started_at),
-            millis(life.finished_at),
-            self.worker,
-            self.last_error,
-            hold.hold,
-            hold.ttl,
-            hold.cool_down,
-            hold.taken_at,
-            hold.expires_at,
-            hold.generation,
-        ])?;
-        Ok(())
+        column(Some(self.seq))?;
+        column(Some(self.lane))?;
+        column(Some(life.phase as i64))?;
+        column(Some(i64::from(life.priority.saturating_neg())))?;
+        column(Some(life.run_at.as_millis()))?;
+        column(Some(i64::from(life.attempt)))?;
+        column(Some(i64::from(life.max_attempts)))?;
+        column(Some(i64::from(life.deliveries)))?;
+        column(Some(i64::from(life.max_deliveries)))?;
+        column(Some(life.fence))?;
+        column(life.settled.map(|state| state as i64))?;
+        column(millis(life.began))?;
+        column(millis(life.until))?;
+        column(millis(life.started_at))?;
+        column(millis(life.finished_at))?;
+        column(self.worker)?;
+        column(self.last_error)?;
+        column(hold.hold)?;
+        column(hold.ttl)?;
+        column(hold.cool_down)?;
+        column(hold.taken_at)?;
+        column(hold.expires_at)?;
+        column(hold.generation)
     }
 }
 
@@ -282,8 +253,29 @@ pub fn digest(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Digest>> 
     Ok(row.get::<_, Option<[u8; 32]>>(column)?.map(Digest::from_bytes))
 }
 
+/// The bytes of an id or token in a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdBytes {
+    bytes: [u8; 24],
+    length: usize,
+}
+
+impl Deref for IdBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl ToSql for IdBytes {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        self[..].to_sql()
+    }
+}
+
 /// The bytes of an id in a namespace; `None` if no job of this store can have it.
-pub fn id_bytes(id: &JobId, ns: i64) -> Option<Vec<u8>> {
+pub fn id_bytes(id: &JobId, ns: i64) -> Option<IdBytes> {
     id.as_str()
         .parse::<Token>()
         .ok()
@@ -292,20 +284,27 @@ pub fn id_bytes(id: &JobId, ns: i64) -> Option<Vec<u8>> {
 }
 
 /// The bytes of a token in a namespace.
-pub fn token_bytes(token: &Token, ns: i64) -> Vec<u8> {
-    let mut bytes = token.as_bytes().to_vec();
-    if ns != 1 {
-        bytes.extend_from_slice(&ns.to_be_bytes());
+pub fn token_bytes(token: &Token, ns: i64) -> IdBytes {
+    let mut bytes = [0; 24];
+    bytes[..16].copy_from_slice(token.as_bytes());
+    bytes[16..].copy_from_slice(&ns.to_be_bytes());
+    IdBytes {
+        bytes,
+        length: if ns == 1 { 16 } else { 24 },
     }
-    bytes
 }
 
 /// An id from its bytes.
 pub fn id_from(bytes: &[u8]) -> JobId {
+    JobId::from(Token::from_bytes(short(bytes)))
+}
+
+/// The bytes of an id without the namespace.
+pub fn short(bytes: &[u8]) -> [u8; 16] {
     let mut token = [0u8; 16];
     let length = bytes.len().min(16);
     token[..length].copy_from_slice(&bytes[..length]);
-    JobId::from(Token::from_bytes(token))
+    token
 }
 
 /// An id from its column.
@@ -323,30 +322,44 @@ pub fn pack(seqs: impl IntoIterator<Item = i64>) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut last = 0i64;
     for seq in seqs {
-        let mut rest = zigzag(seq.wrapping_sub(last));
-        while rest >= 128 {
-            bytes.push((rest & 127) as u8 | 128);
-            rest >>= 7;
-        }
-        bytes.push(rest as u8);
+        push_number(&mut bytes, seq.wrapping_sub(last));
         last = seq;
     }
     bytes
 }
 
 /// The inverse of [`pack`].
-pub fn unpack(bytes: &[u8]) -> Vec<i64> {
-    let (mut seqs, mut last, mut value, mut shift) = (Vec::new(), 0i64, 0u64, 0u32);
-    for byte in bytes {
+pub fn unpack(mut bytes: &[u8]) -> Vec<i64> {
+    let (mut seqs, mut last) = (Vec::new(), 0i64);
+    while let Some(difference) = take_number(&mut bytes) {
+        last = last.wrapping_add(difference);
+        seqs.push(last);
+    }
+    seqs
+}
+
+/// Appends a number as a variable number of bytes.
+pub fn push_number(bytes: &mut Vec<u8>, number: i64) {
+    let mut rest = zigzag(number);
+    while rest >= 128 {
+        bytes.push((rest & 127) as u8 | 128);
+        rest >>= 7;
+    }
+    bytes.push(rest as u8);
+}
+
+/// Takes a number that [`push_number`] appended; none if there is no whole one.
+pub fn take_number(bytes: &mut &[u8]) -> Option<i64> {
+    let (mut value, mut shift) = (0u64, 0u32);
+    loop {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
         value |= u64::from(byte & 127) << shift.min(63);
         shift += 7;
         if byte & 128 == 0 {
-            last = last.wrapping_add(unzigzag(value));
-            seqs.push(last);
-            (value, shift) = (0, 0);
+            return Some(unzigzag(value));
         }
     }
-    seqs
 }
 
 fn zigzag(n: i64) -> u64 {

@@ -2,6 +2,8 @@
 
 use rusqlite::{CachedStatement, Connection};
 
+use crate::gathered::{self, Gathered};
+
 macro_rules! statements {
     ($($name:ident = $file:literal),* $(,)?) => {
         /// A statement.
@@ -16,24 +18,24 @@ macro_rules! statements {
 }
 
 statements! {
-    TokenInsert = "token_insert",
     TokenFind = "token_find",
+    TokenLast = "token_last",
     TokenMove = "token_move",
     TokenDelete = "token_delete",
     JobInsert = "job_insert",
-    LifeInsert = "life_insert",
-    ReadyInsert = "ready_insert",
     ReadyDelete = "ready_delete",
     KeyInsert = "key_insert",
     KeyDelete = "key_delete",
     KeyOwners = "key_owners",
-    OwnerFind = "owner_find",
+    KeyLogFirst = "key_log_first",
+    KeyLogAfter = "key_log_after",
+    KeyLogInsert = "key_log_insert",
+    KeyLogDrop = "key_log_drop",
     ClaimFind = "claim_find",
     FollowAny = "follow_any",
     HolderFind = "holder_find",
     JobReplace = "job_replace",
     JobInput = "job_input",
-    LedgerInsert = "ledger_insert",
     LedgerAnswer = "ledger_answer",
     FollowInsert = "follow_insert",
     FollowerFind = "follower_find",
@@ -42,7 +44,6 @@ statements! {
     FollowForsake = "follow_forsake",
     FollowCut = "follow_cut",
     LifeFind = "life_find",
-    LifeUpdate = "life_update",
     JobFind = "job_find",
     JobId = "job_id",
     JobKeyed = "job_keyed",
@@ -160,10 +161,50 @@ statements! {
     HeldCount = "held_count",
 }
 
-/// The statements of one transaction, each prepared when first used and kept until the end.
+impl Sql {
+    /// Which gathered rows have to be written before this statement runs. When in doubt: all.
+    fn needs(self) -> u8 {
+        match self {
+            Sql::KeyOwners
+            | Sql::KeyInsert
+            | Sql::KeyDelete
+            | Sql::KeyLogInsert
+            | Sql::KeyLogDrop
+            | Sql::FloorFind
+            | Sql::FloorRaise
+            | Sql::LaneInsert
+            | Sql::LaneCount
+            | Sql::LeaseInsert
+            | Sql::LeaseByToken
+            | Sql::LeaseSoonest
+            | Sql::WorkerFind
+            | Sql::WorkerInsert
+            | Sql::JobInsert
+            | Sql::OutputPut
+            | Sql::AttemptLast
+            | Sql::AttemptInsert
+            | Sql::AttemptError
+            | Sql::EndedInsert
+            | Sql::FollowerFind
+            | Sql::ProgressPut
+            | Sql::ProgressFind => 0,
+            Sql::JobFind | Sql::JobInput | Sql::JobKeyed | Sql::JobId => gathered::JOBS,
+            Sql::LifeFind => gathered::LIVES,
+            Sql::HolderFind | Sql::ClaimFind => gathered::JOBS | gathered::LIVES,
+            Sql::ReadyPriorities | Sql::ReadyDue | Sql::ReadyTake | Sql::ReadyDelete => gathered::PLACES,
+            Sql::TokenFind => gathered::TOKENS,
+            Sql::LedgerAnswer => gathered::ENTRIES,
+            _ => gathered::ALL,
+        }
+    }
+}
+
+/// The statements of one transaction, each prepared when first used and kept until the end, and the rows it has
+/// gathered.
 pub struct Statements<'c> {
     connection: &'c Connection,
     prepared: Vec<Option<CachedStatement<'c>>>,
+    gathered: Gathered<'c>,
 }
 
 impl<'c> Statements<'c> {
@@ -172,6 +213,7 @@ impl<'c> Statements<'c> {
         Statements {
             connection,
             prepared: (0..TEXTS.len()).map(|_| None).collect(),
+            gathered: Gathered::default(),
         }
     }
 
@@ -180,18 +222,35 @@ impl<'c> Statements<'c> {
         self.connection
     }
 
-    /// A statement, ready to be run.
+    /// A statement, ready to be run: it misses nothing that was gathered.
     pub fn get(&mut self, sql: Sql) -> rusqlite::Result<&mut CachedStatement<'c>> {
+        if self.gathered.kinds() != 0 {
+            self.gathered.write(self.connection, sql.needs())?;
+        }
         let slot = &mut self.prepared[sql as usize];
         if slot.is_none() {
             *slot = Some(self.connection.prepare_cached(TEXTS[sql as usize])?);
         }
         Ok(slot.as_mut().expect("prepared two lines above"))
     }
+
+    /// Gathers a row, to be written with others.
+    pub fn gather(&mut self, gather: impl FnOnce(&mut Gathered<'c>)) -> rusqlite::Result<()> {
+        gather(&mut self.gathered);
+        match self.gathered.full() {
+            0 => Ok(()),
+            full => self.gathered.write(self.connection, full),
+        }
+    }
+
+    /// Writes what was gathered.
+    pub fn write_gathered(&mut self) -> rusqlite::Result<()> {
+        self.gathered.write(self.connection, gathered::ALL)
+    }
 }
 
 /// How many statements there are: what a connection keeps prepared.
-pub const COUNT: usize = TEXTS.len();
+pub const COUNT: usize = TEXTS.len() + gathered::COUNT;
 
 #[cfg(test)]
 mod tests {

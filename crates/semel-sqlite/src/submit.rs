@@ -16,19 +16,19 @@ use semel_core::submission::{Policy, Prepared};
 use semel_core::time::Timestamp;
 use semel_core::view::HolderView;
 
+use crate::batch::{Batch, Item};
 use crate::fail::Fail;
+use crate::gathered::{NewEntry, NewJob};
 use crate::inspect;
-use crate::rows::{self, AT_ADMISSION, LIFE_COLUMNS, LifeRow};
+use crate::recent::Keyed;
+use crate::rows::{self, AT_ADMISSION, IdBytes, LIFE_COLUMNS, LifeRow};
 use crate::statements::Sql;
 use crate::tx::Tx;
 
-/// An item of a batch, as it reaches the writer.
-pub type Item = Result<Prepared, Invalid>;
-
 /// Admits a batch, one item after another.
-pub fn submit(tx: &mut Tx<'_>, batch: &[Item]) -> Result<Vec<Submitted>, Fail> {
+pub fn submit(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<Vec<Submitted>, Fail> {
     tx.rescue()?;
-    batch.iter().map(|item| one(tx, item)).collect()
+    (0..batch.len()).map(|at| one(tx, batch.item(at)?)).collect()
 }
 
 fn one(tx: &mut Tx<'_>, item: &Item) -> Result<Submitted, Fail> {
@@ -77,20 +77,49 @@ impl Found {
 
 /// The owner of a key with the highest generation, if it holds the key.
 fn find_holder(tx: &mut Tx<'_>, key: &Key) -> Result<Option<Found>, Fail> {
-    let mut owners = tx
-        .statements
-        .get(Sql::OwnerFind)?
-        .query([rows::prefix(&key.digest)])?;
-    let mut newest = None;
-    while let Some(row) = owners.next()? {
-        if row.get_ref(LIFE_COLUMNS + 4)?.as_blob_or_null()? == Some(&key.digest.as_bytes()[..]) {
-            newest = Some(read_found(row)?);
-            break;
-        }
-    }
-    drop(owners);
-    let found = newest.and_then(|newest| live(tx, newest));
+    let found = match tx.cache.recent.owner(&key.digest) {
+        Some(keyed) => remembered(tx, &keyed)?,
+        None => newest_owner(tx, key)?,
+    };
     Ok(found.filter(|found| found.row.life.is_holder(tx.now)))
+}
+
+fn remembered(tx: &mut Tx<'_>, keyed: &Keyed) -> Result<Option<Found>, Fail> {
+    let Some(row) = tx.life(keyed.seq)? else {
+        return Ok(None);
+    };
+    let found = Untasked {
+        row,
+        id: rows::id_from(&keyed.id),
+        enqueued_at: keyed.enqueued_at,
+        input: keyed.input,
+        stub: keyed.stub,
+    };
+    Ok(live(tx, found))
+}
+
+fn newest_owner(tx: &mut Tx<'_>, key: &Key) -> Result<Option<Found>, Fail> {
+    for owner in tx.owners(&key.digest)? {
+        let mut found = tx.statements.get(Sql::HolderFind)?.query([owner.seq])?;
+        let Some(row) = found.next()? else { continue };
+        if row.get_ref(LIFE_COLUMNS + 4)?.as_blob_or_null()? != Some(&key.digest.as_bytes()[..]) {
+            continue;
+        }
+        let newest = read_found(row)?;
+        let bytes = row.get_ref(LIFE_COLUMNS)?.as_blob()?;
+        let keyed = Keyed {
+            seq: newest.row.seq,
+            id: rows::short(bytes),
+            enqueued_at: newest.enqueued_at,
+            input: newest.input,
+            stub: newest.stub,
+        };
+        drop(found);
+        tx.cache.recent.put_owner(key.digest, keyed);
+        tx.cache.recent.put_life(newest.row.clone());
+        return Ok(live(tx, newest));
+    }
+    Ok(None)
 }
 
 /// A job by its number; none if its queue was removed.
@@ -238,7 +267,7 @@ fn insert(
     tx: &mut Tx<'_>,
     seq: i64,
     lane: i64,
-    id: &[u8],
+    id: &IdBytes,
     prepared: &Prepared,
     mut life: Life,
     birth: &Birth<'_>,
@@ -247,6 +276,64 @@ fn insert(
     if let Some(holding) = &mut life.holding {
         holding.taken_at = AT_ADMISSION;
     }
+    if is_plain(prepared, birth) {
+        let job = NewJob {
+            seq,
+            id: *id,
+            enqueued_at: tx.now.as_millis(),
+            input: content.input.clone(),
+            digest: birth.key.map(|key| key.digest),
+            key_text: birth.key.and_then(|key| key.text.clone()),
+            key_by: birth.key.map(|key| key.by as i64),
+            input_digest: birth.key.and_then(stored_input),
+        };
+        tx.statements.gather(|gathered| gathered.job(job))?;
+    } else {
+        insert_whole(tx, seq, id, prepared, birth)?;
+    }
+    if let (Some(key), Some(holding)) = (birth.key, &life.holding) {
+        tx.own(&key.digest, key.group.as_ref(), holding.generation, seq);
+        let keyed = Keyed {
+            seq,
+            id: rows::short(id),
+            enqueued_at: tx.now,
+            input: stored_input(key),
+            stub: false,
+        };
+        tx.cache.recent.put_owner(key.digest, keyed);
+    }
+    tx.begin(&LifeRow {
+        seq,
+        lane,
+        life,
+        worker: None,
+        last_error: None,
+    })
+}
+
+/// Whether a job has nothing that most jobs lack.
+fn is_plain(prepared: &Prepared, birth: &Birth<'_>) -> bool {
+    let (submission, content) = (&prepared.submission, &prepared.submission.content);
+    content.headers.is_empty()
+        && content.meta.is_none()
+        && content.timeout.is_none()
+        && submission.producer.is_none()
+        && birth
+            .key
+            .is_none_or(|key| key.group.is_none() && &*key.scope == "task")
+        && birth.would.is_none()
+        && birth.collides_with.is_none()
+        && !birth.deferred
+}
+
+fn insert_whole(
+    tx: &mut Tx<'_>,
+    seq: i64,
+    id: &IdBytes,
+    prepared: &Prepared,
+    birth: &Birth<'_>,
+) -> Result<(), Fail> {
+    let content = &prepared.submission.content;
     let headers = headers_text(&content.headers)?;
     let would = birth
         .would
@@ -275,16 +362,7 @@ fn insert(
         collides_with,
         birth.deferred.then(|| rows::outcome_number(Outcome::Deferred)),
     ])?;
-    if let (Some(key), Some(holding)) = (birth.key, &life.holding) {
-        tx.own(&key.digest, key.group.as_ref(), holding.generation, seq)?;
-    }
-    tx.begin(&LifeRow {
-        seq,
-        lane,
-        life,
-        worker: None,
-        last_error: None,
-    })
+    Ok(())
 }
 
 /// Equal keys made from the whole input mean equal inputs: nothing to store.
@@ -305,13 +383,9 @@ fn unwritable(error: serde_json::Error) -> Fail {
 }
 
 /// Remembers what comes of a submission; if it is known, its first answer.
-pub fn remember(tx: &mut Tx<'_>, token: &[u8], came_of_it: i64) -> Result<Option<Submitted>, Fail> {
-    if tx
-        .statements
-        .get(Sql::TokenInsert)?
-        .execute(params![token, came_of_it])?
-        == 1
-    {
+pub fn remember(tx: &mut Tx<'_>, token: &IdBytes, came_of_it: i64) -> Result<Option<Submitted>, Fail> {
+    if tx.is_surely_new(token) || !tx.statements.get(Sql::TokenFind)?.exists([token])? {
+        tx.remember_token(token, came_of_it)?;
         return Ok(None);
     }
     if let Some(answer) = known(tx, token)? {
@@ -468,6 +542,7 @@ fn view(tx: &Tx<'_>, found: &Found) -> HolderView {
 }
 
 fn replace(tx: &mut Tx<'_>, prepared: &Prepared, key: &Key, seq: i64) -> Result<(), Fail> {
+    tx.cache.recent.forget_owner(&key.digest);
     let content = &prepared.submission.content;
     tx.statements.get(Sql::JobReplace)?.execute(params![
         seq,
@@ -613,21 +688,22 @@ fn enter(
         .map(serde_json::to_string)
         .transpose()
         .map_err(unwritable)?;
-    tx.statements.get(Sql::LedgerInsert)?.execute(params![
+    let entry_row = NewEntry {
         n,
-        tx.ns,
-        tx.now.as_millis(),
+        ns: tx.ns,
+        at: tx.now.as_millis(),
         token,
-        rows::outcome_number(entry.outcome),
-        entry.key.digest.as_bytes(),
-        rows::id_bytes(entry.named, tx.ns),
-        submission.queue.as_str(),
-        submission.task.as_str(),
-        submission.producer.as_ref().map(Name::as_str),
-        prepared.policy().map_or("", |policy| policy.on_duplicate.word()),
+        outcome: rows::outcome_number(entry.outcome),
+        digest: entry.key.digest,
+        holder: rows::id_bytes(entry.named, tx.ns),
+        queue: submission.queue.clone(),
+        task: submission.task.clone(),
+        producer: submission.producer.clone(),
+        policy: prepared.policy().map_or("", |policy| policy.on_duplicate.word()),
         differs,
-        kept.then_some(input.as_str()),
-    ])?;
+        input: kept.then(|| input.clone()),
+    };
+    tx.statements.gather(|gathered| gathered.entry(entry_row))?;
     let lane = tx.lane(&submission.queue, &submission.task)?;
     if let Some(counter) = Counter::of_outcome(entry.outcome) {
         tx.count(lane, counter);

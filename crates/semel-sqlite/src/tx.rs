@@ -1,7 +1,8 @@
 //! One transaction of the writer: what it may touch, what it remembers, what it counts.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use semel_core::admission;
@@ -16,7 +17,10 @@ use semel_core::store::{Setting, Target};
 use semel_core::time::Timestamp;
 
 use crate::fail::Fail;
-use crate::rows::{self, LifeRow};
+use crate::gathered::{Place, Remembered};
+use crate::keys::{KeyLog, Owner};
+use crate::recent::Recent;
+use crate::rows::{self, IdBytes, LifeRow};
 use crate::settings;
 use crate::statements::{Sql, Statements};
 
@@ -58,12 +62,28 @@ pub struct Cache {
     workers: HashMap<Name, i64>,
     /// Whether any job may follow another: most stores never see one.
     pub followers: bool,
+    keys: KeyLog,
+    /// Jobs that were read or written last.
+    pub recent: Recent,
+    /// The lane that was asked for last: often all of a batch is for one.
+    last_lane: Option<(Name, Name, i64)>,
+    highest_token: Vec<u8>,
 }
 
 impl Cache {
-    /// Forgets everything: what was remembered may have been rolled back.
-    pub fn clear(&mut self) {
-        *self = Cache::default();
+    /// Forgets what may have been rolled back.
+    pub fn roll_back(&mut self) {
+        let mut keys = std::mem::take(&mut self.keys);
+        keys.roll_back();
+        *self = Cache {
+            keys,
+            ..Cache::default()
+        };
+    }
+
+    /// What was gathered since the last commit is durable.
+    pub fn commit(&mut self) {
+        self.keys.commit();
     }
 }
 
@@ -81,6 +101,9 @@ pub struct Signals {
     /// A job may have ended.
     pub ends: bool,
 }
+
+/// The key of a job, and for hybrid keys its group.
+type KeyAndGroup = (Option<Digest>, Option<Digest>);
 
 /// One transaction of the writer.
 pub struct Tx<'c> {
@@ -100,6 +123,9 @@ pub struct Tx<'c> {
     pub signals: Signals,
     deltas: HashMap<i64, Delta>,
     ended: [Vec<i64>; 2],
+    /// Tokens of this transaction, and what was the largest before it: a token is new if it is larger and not among them.
+    tokens: HashSet<[u8; 16]>,
+    highest_token: Vec<u8>,
 }
 
 impl<'c> Tx<'c> {
@@ -121,6 +147,8 @@ impl<'c> Tx<'c> {
             signals: Signals::default(),
             deltas: HashMap::new(),
             ended: [Vec::new(), Vec::new()],
+            tokens: HashSet::new(),
+            highest_token: Vec::new(),
         };
         let version: i64 = connection
             .prepare_cached("PRAGMA data_version")?
@@ -130,6 +158,7 @@ impl<'c> Tx<'c> {
             tx.load()?;
             tx.cache.version = Some(version);
         }
+        tx.highest_token.clone_from(&tx.cache.highest_token);
         Ok(tx)
     }
 
@@ -183,7 +212,14 @@ impl<'c> Tx<'c> {
             .get(Sql::FollowAny)?
             .query_row([], |row| row.get(0))?;
         self.cache.workers.clear();
-        Ok(())
+        self.cache.recent = Recent::default();
+        self.cache.last_lane = None;
+        let token: Option<Vec<u8>> = self
+            .statements
+            .get(Sql::TokenLast)?
+            .query_row([], |row| row.get(0))?;
+        self.cache.highest_token = token.unwrap_or_default();
+        self.cache.keys.load(&mut self.statements)
     }
 
     fn highest(&mut self, sql: Sql) -> Result<i64, Fail> {
@@ -252,6 +288,9 @@ impl<'c> Tx<'c> {
     /// The lane of a task in a queue, made if it is new.
     pub fn lane(&mut self, queue: &Name, task: &Name) -> Result<i64, Fail> {
         if let Some(number) = self.known_lane(queue, task) {
+            if self.cache.last_lane.as_ref().is_none_or(|last| last.2 != number) {
+                self.cache.last_lane = Some((queue.clone(), task.clone(), number));
+            }
             return Ok(number);
         }
         self.bounded(queue, task)?;
@@ -268,6 +307,11 @@ impl<'c> Tx<'c> {
     }
 
     fn known_lane(&self, queue: &Name, task: &Name) -> Option<i64> {
+        if let Some((last_queue, last_task, number)) = &self.cache.last_lane
+            && (last_queue, last_task) == (queue, task)
+        {
+            return Some(*number);
+        }
         self.cache.by_name.get(queue)?.get(task).copied()
     }
 
@@ -285,7 +329,7 @@ impl<'c> Tx<'c> {
         let known = || self.cache.by_name.values().any(|tasks| tasks.contains_key(task));
         let tasks = || {
             let names = self.cache.by_name.values().flat_map(HashMap::keys);
-            names.collect::<std::collections::HashSet<_>>().len()
+            names.collect::<HashSet<_>>().len()
         };
         if self.cache.lanes.len() >= limits::TASKS && !known() && tasks() >= limits::TASKS {
             return Err(Invalid::new("task", format!("at most {} tasks", limits::TASKS)));
@@ -405,6 +449,25 @@ impl<'c> Tx<'c> {
         }
     }
 
+    /// Whether a token was never seen, as far as that is known without looking.
+    pub fn is_surely_new(&self, token: &[u8]) -> bool {
+        token > &self.highest_token[..] && !self.tokens.contains(&rows::short(token))
+    }
+
+    /// Remembers what came of a submission whose token is not known.
+    pub fn remember_token(&mut self, token: &IdBytes, came_of_it: i64) -> Result<(), Fail> {
+        self.tokens.insert(rows::short(token));
+        if token[..] > self.cache.highest_token[..] {
+            self.cache.highest_token.clear();
+            self.cache.highest_token.extend_from_slice(token);
+        }
+        let remembered = Remembered {
+            token: *token,
+            came_of_it,
+        };
+        Ok(self.statements.gather(|gathered| gathered.token(remembered))?)
+    }
+
     /// Remembers the number of a job.
     pub fn remember_id(&mut self, id: &[u8], seq: i64) {
         if self.cache.ids.len() >= IDS {
@@ -426,12 +489,23 @@ impl<'c> Tx<'c> {
 
     /// A job's life by its number; none if its queue was removed.
     pub fn life(&mut self, seq: i64) -> Result<Option<LifeRow>, Fail> {
+        let row = match self.cache.recent.life(seq) {
+            Some(row) => Some(row.clone()),
+            None => self.read_life(seq)?,
+        };
+        Ok(row.filter(|row| self.live_lane(row.lane).is_some()))
+    }
+
+    fn read_life(&mut self, seq: i64) -> Result<Option<LifeRow>, Fail> {
         let row = self
             .statements
             .get(Sql::LifeFind)?
             .query_row([seq], LifeRow::read)
             .optional()?;
-        Ok(row.filter(|row| self.live_lane(row.lane).is_some()))
+        if let Some(row) = &row {
+            self.cache.recent.put_life(row.clone());
+        }
+        Ok(row)
     }
 
     /// The id of a job.
@@ -444,7 +518,7 @@ impl<'c> Tx<'c> {
 
     /// A new job's life.
     pub fn begin(&mut self, row: &LifeRow) -> Result<(), Fail> {
-        row.insert(&mut self.statements)?;
+        self.write_life(row)?;
         self.moved(row.lane, None, Some(row.life.phase));
         self.enter(row)
     }
@@ -476,7 +550,7 @@ impl<'c> Tx<'c> {
 
     /// As [`Tx::put_row`], for a job that was taken out of the order already.
     pub fn put_taken(&mut self, before: &LifeRow, after: &LifeRow) -> Result<(), Fail> {
-        after.update(&mut self.statements)?;
+        self.write_life(after)?;
         self.moved(after.lane, Some(before.life.phase), Some(after.life.phase));
         if after.life.phase.is_terminal() && !before.life.phase.is_terminal() {
             self.end(after)?;
@@ -484,19 +558,23 @@ impl<'c> Tx<'c> {
         Ok(())
     }
 
+    fn write_life(&mut self, row: &LifeRow) -> Result<(), Fail> {
+        self.cache.recent.put_life(row.clone());
+        Ok(self.statements.gather(|gathered| gathered.life(row.clone()))?)
+    }
+
     fn enter(&mut self, row: &LifeRow) -> Result<(), Fail> {
         if row.life.phase != Phase::Waiting {
             return Ok(());
         }
         self.signals.work = true;
-        let place = params![
-            row.lane,
-            row.life.priority.saturating_neg(),
-            row.life.run_at.as_millis(),
-            row.seq
-        ];
-        self.statements.get(Sql::ReadyInsert)?.execute(place)?;
-        Ok(())
+        let place = Place {
+            lane: row.lane,
+            nprio: i64::from(row.life.priority.saturating_neg()),
+            run_at: row.life.run_at.as_millis(),
+            seq: row.seq,
+        };
+        Ok(self.statements.gather(|gathered| gathered.place(place))?)
     }
 
     fn leave(&mut self, row: &LifeRow) -> Result<(), Fail> {
@@ -558,7 +636,7 @@ impl<'c> Tx<'c> {
         if taken {
             life.holding = None;
         } else {
-            self.own(&digest, group.as_ref(), generation, follower)?;
+            self.own(&digest, group.as_ref(), generation, follower);
         }
         self.put(&before, life)?;
         Ok(())
@@ -567,29 +645,32 @@ impl<'c> Tx<'c> {
     // Keys.
 
     /// The key of a job and, for hybrid keys, its group.
-    pub fn key_of(&mut self, seq: i64) -> Result<(Option<Digest>, Option<Digest>), Fail> {
+    pub fn key_of(&mut self, seq: i64) -> Result<KeyAndGroup, Fail> {
+        Ok(self.keyed(seq)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?)
+    }
+
+    fn keyed(&mut self, seq: i64) -> Result<Option<KeyAndGroup>, Fail> {
         let read = |row: &rusqlite::Row<'_>| Ok((rows::digest(row, 1)?, rows::digest(row, 2)?));
-        Ok(self.statements.get(Sql::JobKeyed)?.query_row([seq], read)?)
+        Ok(self
+            .statements
+            .get(Sql::JobKeyed)?
+            .query_row([seq], read)
+            .optional()?)
     }
 
     /// Makes a job the newest owner of a key.
-    pub fn own(
-        &mut self,
-        digest: &Digest,
-        group: Option<&Digest>,
-        generation: i64,
-        seq: i64,
-    ) -> Result<(), Fail> {
-        let other = (generation != seq).then_some(seq);
-        self.statements
-            .get(Sql::KeyInsert)?
-            .execute(params![rows::prefix(digest), generation, other])?;
+    pub fn own(&mut self, digest: &Digest, group: Option<&Digest>, generation: i64, seq: i64) {
+        let owner = Owner { generation, seq };
+        self.cache.recent.forget_owner(digest);
+        self.cache.keys.own(rows::prefix(digest), owner);
         if let Some(group) = group {
-            self.statements
-                .get(Sql::KeyInsert)?
-                .execute(params![rows::prefix(group), generation, other])?;
+            self.cache.keys.own(rows::prefix(group), owner);
         }
-        Ok(())
+    }
+
+    /// Those who took a key with this prefix, newest first.
+    pub fn owners(&mut self, digest: &Digest) -> Result<Vec<Owner>, Fail> {
+        self.cache.keys.owners(&mut self.statements, rows::prefix(digest))
     }
 
     /// The job that holds a key now: the owner with the highest generation, if it says so (contract 2.9).
@@ -603,13 +684,10 @@ impl<'c> Tx<'c> {
 
     /// The job that owned a key last, whether it holds it or not.
     pub fn newest_owner(&mut self, digest: &Digest) -> Result<Option<i64>, Fail> {
-        let mut owners = self
-            .statements
-            .get(Sql::KeyOwners)?
-            .query([rows::prefix(digest)])?;
-        while let Some(row) = owners.next()? {
-            if row.get_ref(2)?.as_blob_or_null()? == Some(&digest.as_bytes()[..]) {
-                return Ok(Some(row.get(0)?));
+        for owner in self.owners(digest)? {
+            let keyed = self.keyed(owner.seq)?;
+            if keyed.is_some_and(|(whole, _)| whole.as_ref() == Some(digest)) {
+                return Ok(Some(owner.seq));
             }
         }
         Ok(None)
@@ -618,20 +696,13 @@ impl<'c> Tx<'c> {
     /// The oldest job that holds a key of this hybrid group, but not this very key. Owners that let go are forgotten.
     pub fn collision(&mut self, group: &Digest, digest: &Digest) -> Result<Option<i64>, Fail> {
         let mut members = Vec::new();
-        let mut owners = self
-            .statements
-            .get(Sql::KeyOwners)?
-            .query([rows::prefix(group)])?;
-        while let Some(row) = owners.next()? {
-            if row.get_ref(3)?.as_blob_or_null()? == Some(&group.as_bytes()[..]) {
-                members.push((
-                    row.get::<_, i64>(0)?,
-                    row.get::<_, i64>(1)?,
-                    rows::digest(row, 2)?,
-                ));
+        for owner in self.owners(group)? {
+            if let Some((own, found)) = self.keyed(owner.seq)?
+                && found.as_ref() == Some(group)
+            {
+                members.push((owner.seq, owner.generation, own));
             }
         }
-        drop(owners);
         let mut oldest = None;
         for (seq, generation, own) in members {
             let holds = self.life(seq)?.is_some_and(|row| {
@@ -642,9 +713,8 @@ impl<'c> Tx<'c> {
                         .is_some_and(|holding| holding.generation == generation)
             });
             if !holds {
-                self.statements
-                    .get(Sql::KeyDelete)?
-                    .execute(params![rows::prefix(group), generation])?;
+                let prefix = rows::prefix(group);
+                self.cache.keys.disown(&mut self.statements, prefix, generation)?;
             } else if own.as_ref() != Some(digest) {
                 oldest = Some(oldest.map_or(seq, |found: i64| found.min(seq)));
             }
@@ -800,7 +870,9 @@ impl<'c> Tx<'c> {
         if row.life.phase == Phase::Waiting {
             self.leave(row)?;
         }
+        self.cache.recent.forget_life(row.seq);
         for digest in digest.iter().chain(group.iter()) {
+            self.cache.recent.forget_owner(digest);
             self.disown(digest, row.seq)?;
         }
         if let Some(digest) = &digest {
@@ -839,21 +911,13 @@ impl<'c> Tx<'c> {
     }
 
     fn disown(&mut self, digest: &Digest, seq: i64) -> Result<(), Fail> {
-        let mut generations = Vec::new();
-        let mut owners = self
-            .statements
-            .get(Sql::KeyOwners)?
-            .query([rows::prefix(digest)])?;
-        while let Some(row) = owners.next()? {
-            if row.get::<_, i64>(0)? == seq {
-                generations.push(row.get::<_, i64>(1)?);
+        for owner in self.owners(digest)? {
+            if owner.seq == seq {
+                let prefix = rows::prefix(digest);
+                self.cache
+                    .keys
+                    .disown(&mut self.statements, prefix, owner.generation)?;
             }
-        }
-        drop(owners);
-        for generation in generations {
-            self.statements
-                .get(Sql::KeyDelete)?
-                .execute(params![rows::prefix(digest), generation])?;
         }
         Ok(())
     }
@@ -907,6 +971,9 @@ impl<'c> Tx<'c> {
     /// Writes what was gathered, and says what those who wait may want to know.
     pub fn finish(mut self) -> Result<Signals, Fail> {
         self.flush()?;
+        self.cache
+            .keys
+            .settle(&mut self.statements, self.cache.next_seq)?;
         Ok(self.signals)
     }
 
@@ -915,8 +982,10 @@ impl<'c> Tx<'c> {
         self.load()
     }
 
-    /// Writes what was gathered so far: the numbers of lanes, and what ended.
+    /// Writes what was gathered so far: owners of keys, the numbers of lanes, and what ended.
     pub fn flush(&mut self) -> Result<(), Fail> {
+        self.statements.write_gathered()?;
+        self.cache.keys.flush(&mut self.statements)?;
         for (lane, delta) in std::mem::take(&mut self.deltas) {
             if delta.counts.is_zero() && delta.phases == [0; 7] {
                 continue;
@@ -957,6 +1026,7 @@ impl Cache {
 
     /// Marks the lanes of a queue as removed; gives their numbers.
     pub fn remove_queue(&mut self, queue: &Name) -> Vec<i64> {
+        self.last_lane = None;
         let lanes = self.by_name.remove(queue).unwrap_or_default();
         let numbers: Vec<i64> = lanes.into_values().collect();
         for number in &numbers {

@@ -4,8 +4,10 @@
 //! waits for nobody. If a commit with several calls fails, each is tried alone, so that one bad call
 //! does not fail its neighbours.
 
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 
 use rusqlite::Connection;
@@ -22,6 +24,10 @@ use crate::wake::Wake;
 
 /// Calls in one commit.
 const GROUP: usize = 512;
+/// How often the writer lets others go first while it waits for callers to come back.
+const PATIENCE: usize = 100;
+/// How often the queue is looked at before the thread falls asleep.
+const LOOKS: usize = 100;
 
 /// The writer's handle. Dropping it lets the thread finish what is queued and stop.
 pub struct Writer {
@@ -70,7 +76,16 @@ impl Writer {
         R: Send + 'static,
         F: FnMut(&mut Tx<'_>) -> Result<R, Fail> + Send + 'static,
     {
-        self.call(doing, work, false).await
+        self.call(doing, work, false)?.await
+    }
+
+    /// As [`Writer::write`], but lets the caller do something else before it waits.
+    pub fn begin<R, F>(&self, doing: &'static str, work: F) -> Result<Answer<R>, StoreError>
+    where
+        R: Send + 'static,
+        F: FnMut(&mut Tx<'_>) -> Result<R, Fail> + Send + 'static,
+    {
+        self.call(doing, work, false)
     }
 
     /// Runs work and takes everything back: what would happen (contract 2.14).
@@ -79,10 +94,10 @@ impl Writer {
         R: Send + 'static,
         F: FnMut(&mut Tx<'_>) -> Result<R, Fail> + Send + 'static,
     {
-        self.call(doing, work, true).await
+        self.call(doing, work, true)?.await
     }
 
-    async fn call<R, F>(&self, doing: &'static str, work: F, dry: bool) -> Result<R, StoreError>
+    fn call<R, F>(&self, doing: &'static str, work: F, dry: bool) -> Result<Answer<R>, StoreError>
     where
         R: Send + 'static,
         F: FnMut(&mut Tx<'_>) -> Result<R, Fail> + Send + 'static,
@@ -96,7 +111,7 @@ impl Writer {
             dry,
         };
         self.send(Box::new(call), doing)?;
-        answer.await.map_err(|_| StoreError::unavailable(doing))?
+        Ok(Answer { doing, answer })
     }
 
     fn send(&self, call: Box<dyn Call>, doing: &'static str) -> Result<(), StoreError> {
@@ -117,6 +132,23 @@ impl Drop for Writer {
         }
     }
 }
+
+/// The answer to a call that is under way.
+pub struct Answer<R> {
+    doing: &'static str,
+    answer: oneshot::Receiver<Result<R, StoreError>>,
+}
+
+impl<R> Future for Answer<R> {
+    type Output = Result<R, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = Pin::new(&mut self.answer).poll(context);
+        answer.map(|answer| answer.unwrap_or_else(|_| Err(StoreError::unavailable(self.doing))))
+    }
+}
+
+type Group = Vec<Box<dyn Call>>;
 
 trait Call: Send {
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), Fail>;
@@ -166,25 +198,56 @@ where
 fn serve(desk: Desk, calls: &Receiver<Box<dyn Call>>) {
     let mut cache = Cache::default();
     let mut waiting = None;
-    while let Some(first) = waiting.take().or_else(|| calls.recv().ok()) {
+    let mut last = 1;
+    while let Some(first) = waiting.take().or_else(|| next(calls)) {
         if first.is_dry() {
             rehearse(&desk, &mut cache, first);
             continue;
         }
-        let mut group = vec![first];
-        while group.len() < GROUP {
-            match calls.try_recv() {
-                Ok(call) if call.is_dry() => {
-                    waiting = Some(call);
-                    break;
-                }
-                Ok(call) => group.push(call),
-                Err(_) => break,
-            }
-        }
+        let group;
+        (group, waiting) = gather(first, calls, last);
+        last = group.len();
         commit_group(&desk, &mut cache, group);
         desk.checkpointer.after_commit(&desk.connection);
     }
+}
+
+/// A call and those that wait behind it, up to one that writes nothing.
+///
+/// Callers that were answered together come back one by one. If the writer ran off with the first, the others would
+/// wait for two commits: so it lets them come, for a moment, unless it was alone with one caller before.
+fn gather(
+    first: Box<dyn Call>,
+    calls: &Receiver<Box<dyn Call>>,
+    last: usize,
+) -> (Group, Option<Box<dyn Call>>) {
+    let mut group = vec![first];
+    let (expected, mut patience) = (last.min(GROUP) * 3 / 4, PATIENCE);
+    while group.len() < GROUP {
+        match calls.try_recv() {
+            Ok(call) if call.is_dry() => return (group, Some(call)),
+            Ok(call) => group.push(call),
+            Err(_) if group.len() < expected && patience > 0 => {
+                patience -= 1;
+                std::thread::yield_now();
+            }
+            Err(_) => break,
+        }
+    }
+    (group, None)
+}
+
+/// The next call. Whoever was just answered often calls again at once: falling asleep in between would cost it more
+/// than looking out for it for a moment.
+fn next(calls: &Receiver<Box<dyn Call>>) -> Option<Box<dyn Call>> {
+    for _ in 0..LOOKS {
+        match calls.try_recv() {
+            Ok(call) => return Some(call),
+            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) => std::hint::spin_loop(),
+        }
+    }
+    calls.recv().ok()
 }
 
 fn commit_group(desk: &Desk, cache: &mut Cache, mut group: Vec<Box<dyn Call>>) {
@@ -234,6 +297,7 @@ fn commit(desk: &Desk, cache: &mut Cache, group: &mut [Box<dyn Call>]) -> Result
         }
         let signals = tx.finish()?;
         desk.connection.prepare_cached("COMMIT")?.execute([])?;
+        cache.commit();
         Ok(signals)
     });
     if result.is_err() {
@@ -267,7 +331,7 @@ fn begin(desk: &Desk) -> Result<(), Fail> {
 }
 
 fn roll_back(desk: &Desk, cache: &mut Cache) {
-    cache.clear();
+    cache.roll_back();
     if !desk.connection.is_autocommit() {
         // If even this fails the next BEGIN says so, to a caller who can be told.
         let _ = desk.connection.execute_batch("ROLLBACK");

@@ -1,13 +1,22 @@
 //! From a URL to a store. The one place that knows which stores there are.
 
+mod memory;
+mod url;
+
+pub use url::StoreUrl;
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
 use std::sync::Arc;
 
 use semel_core::error::{Invalid, StoreError};
 use semel_core::ids::Name;
 use semel_core::store::Store;
 
-use crate::client::Client;
+use crate::client::{Client, Options};
 use crate::error::Error;
+use crate::retry::Retry;
+use crate::spool::Spool;
 
 /// Whether a store that is not there is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,54 +28,165 @@ pub enum Connect {
 }
 
 /// Connects to the store a URL names, making it where it does not exist: `sqlite:jobs.db`, `memory:`.
-pub async fn connect(url: &str) -> Result<Client, Error> {
-    Ok(Client::from_store(open(url, Connect::Create).await?))
+///
+/// A `memory:` store is new each time; `memory:NAME` is shared by all who name it in this process.
+/// Every URL takes `?namespace=`.
+///
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), semel::Error> {
+/// let jobs = semel::connect("memory:").name("billing-api").await?;
+/// let refused = semel::connect("mysql://root:secret@db/jobs").await.unwrap_err();
+/// assert!(refused.to_string().contains("sqlite:FILE"));
+/// assert!(!refused.to_string().contains("secret"));
+/// # Ok(()) }
+/// ```
+pub fn connect(url: impl Into<String>) -> Connecting {
+    Connecting::to(To::Url(url.into()))
+}
+
+/// Connects to a store that is open already, such as one that is wrapped in another.
+pub fn connect_to(store: Arc<dyn Store>) -> Connecting {
+    Connecting::to(To::Store(store))
 }
 
 impl Client {
     /// Connects like [`connect`], but never makes a store.
     pub async fn connect_existing(url: &str) -> Result<Client, Error> {
-        Ok(Client::from_store(open(url, Connect::Existing).await?))
+        connect(url).existing().await
     }
 }
 
-async fn open(url: &str, how: Connect) -> Result<Arc<dyn Store>, StoreError> {
-    let (scheme, rest) = url.split_once(':').ok_or_else(|| unknown(url))?;
-    let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let namespace = namespace(query)?;
-    match scheme {
-        #[cfg(feature = "sqlite")]
-        "sqlite" => open_sqlite(path, namespace, how).await,
-        _ => {
-            let _ = (path, namespace, how);
-            Err(unknown(scheme).into())
+/// A connection that is being made; ends in `.await`.
+#[must_use = "nothing is connected until this is awaited"]
+pub struct Connecting {
+    to: To,
+    how: Connect,
+    name: Option<String>,
+    pub(crate) options: Options,
+}
+
+enum To {
+    Url(String),
+    Store(Arc<dyn Store>),
+}
+
+impl Connecting {
+    fn to(to: To) -> Self {
+        Connecting {
+            to,
+            how: Connect::Create,
+            name: None,
+            options: Options::default(),
         }
+    }
+
+    /// The name under which this program appears as a producer, in the ledger and in the audit feed.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Refuses to make a store that is not there.
+    pub fn existing(mut self) -> Self {
+        self.how = Connect::Existing;
+        self
+    }
+
+    /// How patiently calls are repeated while the store is out of reach.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.options.retry = retry;
+        self
+    }
+
+    /// Keeps submissions on this disk while the store is out of reach, and sends them afterwards (contract 3.4).
+    pub fn spool(mut self, spool: Spool) -> Self {
+        self.options.spool = Some(spool);
+        self
+    }
+
+    /// Shows digests instead of the texts of keys in log lines: for keys that are as private as payloads.
+    pub fn hide_keys(mut self) -> Self {
+        self.options.hide_keys = true;
+        self
+    }
+
+    async fn connect(self) -> Result<Client, Error> {
+        let name = self.name.map(Name::new).transpose()?;
+        let (store, shown) = match self.to {
+            To::Url(url) => open_url(&url, self.how).await?,
+            To::Store(store) => {
+                let shown = store.capabilities().name.to_owned();
+                (store, shown)
+            }
+        };
+        // A spool is opened on its disk: not on a thread that others wait for.
+        let assembled =
+            tokio::task::spawn_blocking(move || Client::assemble(store, shown, name, self.options)).await;
+        assembled.map_err(|_| StoreError::unavailable("connecting"))?
+    }
+}
+
+impl IntoFuture for Connecting {
+    type Output = Result<Client, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.connect())
+    }
+}
+
+/// Opens the store a URL names; says where it is, for people.
+async fn open_url(url: &str, how: Connect) -> Result<(Arc<dyn Store>, String), StoreError> {
+    let url = StoreUrl::parse(url)?;
+    let mut shown = url.clone();
+    let store = open(url, how).await?;
+    if shown.scheme() == "sqlite"
+        && let Ok(path) = std::path::absolute(shown.place())
+    {
+        shown.move_to(path.display().to_string());
+    }
+    Ok((store, shown.to_string()))
+}
+
+async fn open(url: StoreUrl, how: Connect) -> Result<Arc<dyn Store>, StoreError> {
+    match url.scheme() {
+        #[cfg(feature = "sqlite")]
+        "sqlite" => open_sqlite(url, how).await,
+        "memory" => memory::open(url, how),
+        other => Err(unknown(other).into()),
     }
 }
 
 #[cfg(feature = "sqlite")]
-async fn open_sqlite(path: &str, namespace: Name, how: Connect) -> Result<Arc<dyn Store>, StoreError> {
-    let mut options = semel_sqlite::Options::new(path);
-    options.namespace = namespace;
-    options.create = how == Connect::Create;
-    Ok(Arc::new(semel_sqlite::SqliteStore::open(options)?))
-}
+async fn open_sqlite(mut url: StoreUrl, how: Connect) -> Result<Arc<dyn Store>, StoreError> {
+    use semel_sqlite::{Options, SqliteStore, Synchronous};
 
-fn namespace(query: &str) -> Result<Name, StoreError> {
-    let mut name = "default";
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        match pair.split_once('=') {
-            Some(("namespace", value)) => name = value,
-            _ => {
-                return Err(Invalid::new("option of a store URL", "namespace")
-                    .found(pair)
-                    .into());
-            }
-        }
+    if url.place().is_empty() {
+        return Err(Invalid::new("sqlite: without a file", "sqlite:FILE, such as sqlite:semel.db").into());
     }
-    Ok(Name::new(name)?)
+    let mut options = Options::new(url.place());
+    options.create = how == Connect::Create;
+    options.namespace = url.namespace()?;
+    options.synchronous = match url.option("synchronous")?.as_deref() {
+        None | Some("full") => Synchronous::Full,
+        Some("normal") => Synchronous::Normal,
+        Some(other) => return Err(Invalid::new("synchronous", "full or normal").found(other).into()),
+    };
+    url.refuse_others(&["namespace", "synchronous"])?;
+    // Opening reads and may make a file: not on a thread that others wait for.
+    let opened = tokio::task::spawn_blocking(move || SqliteStore::open(options)).await;
+    let store = opened.map_err(|_| StoreError::unavailable("opening the store"))??;
+    Ok(Arc::new(store))
 }
 
 fn unknown(scheme: &str) -> Invalid {
-    Invalid::new("scheme of a store URL", "sqlite:FILE or memory:").found(scheme)
+    let known = "sqlite:FILE or memory:";
+    let refused = Invalid::new("scheme of a store URL", known).found(scheme);
+    match scheme {
+        "redis" | "rediss" | "redis+cluster" | "redis+sentinel" | "s3" | "postgres" | "postgresql" => refused
+            .hint(format!(
+                "this build has no {scheme} store: was the feature switched on?"
+            )),
+        _ => refused.hint("for example sqlite:jobs.db"),
+    }
 }

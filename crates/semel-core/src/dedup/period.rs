@@ -32,6 +32,13 @@ pub struct Period {
     zone: TimeZone,
 }
 
+/// A period in UTC.
+impl From<Unit> for Period {
+    fn from(unit: Unit) -> Self {
+        Period::utc(unit)
+    }
+}
+
 impl Period {
     /// A period in a zone of the IANA database, such as `Europe/Berlin`.
     pub fn new(unit: Unit, zone: &str) -> Result<Self, Invalid> {

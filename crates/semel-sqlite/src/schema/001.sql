@@ -43,14 +43,15 @@ CREATE TABLE job (
 ) STRICT;
 CREATE INDEX job_origin ON job (origin) WHERE origin IS NOT NULL;
 
--- How a job fares: narrow, because it is written at every turn.
+-- How a job fares: narrow, because it is written at every turn. A constraint that is violated rolls the transaction back:
+-- were it the statement, SQLite would keep copies of pages for every statement that writes many rows.
 CREATE TABLE life (
-  seq INTEGER PRIMARY KEY,
-  lane INTEGER NOT NULL,
-  phase INTEGER NOT NULL, nprio INTEGER NOT NULL, run_at INTEGER NOT NULL,
-  attempt INTEGER NOT NULL, max_attempts INTEGER NOT NULL,
-  deliveries INTEGER NOT NULL, max_deliveries INTEGER NOT NULL,
-  fence INTEGER NOT NULL, settled INTEGER, began INTEGER, until INTEGER,
+  seq INTEGER PRIMARY KEY ON CONFLICT REPLACE,
+  lane INTEGER NOT NULL ON CONFLICT ROLLBACK,
+  phase INTEGER NOT NULL ON CONFLICT ROLLBACK, nprio INTEGER NOT NULL ON CONFLICT ROLLBACK, run_at INTEGER NOT NULL ON CONFLICT ROLLBACK,
+  attempt INTEGER NOT NULL ON CONFLICT ROLLBACK, max_attempts INTEGER NOT NULL ON CONFLICT ROLLBACK,
+  deliveries INTEGER NOT NULL ON CONFLICT ROLLBACK, max_deliveries INTEGER NOT NULL ON CONFLICT ROLLBACK,
+  fence INTEGER NOT NULL ON CONFLICT ROLLBACK, settled INTEGER, began INTEGER, until INTEGER,
   started_at INTEGER, finished_at INTEGER,
   worker INTEGER, last_error INTEGER,
   hold INTEGER, ttl INTEGER, cool_down INTEGER, taken_at INTEGER, expires_at INTEGER, generation INTEGER
@@ -69,6 +70,13 @@ CREATE TABLE key (
   h INTEGER NOT NULL, generation INTEGER NOT NULL, seq INTEGER,   -- seq NULL: the same as the generation
   PRIMARY KEY (h, generation)
 ) STRICT, WITHOUT ROWID;
+
+-- Owners that are not in `key` yet, a row per commit: packed (keys.rs). A place in `key` is a random page; here it is the
+-- last one. They are moved over in the order of the index, many at a time.
+CREATE TABLE key_log (
+  n INTEGER PRIMARY KEY,
+  owners BLOB NOT NULL
+) STRICT;
 
 -- What came of each submission: > 0 the job, < 0 the entry of the ledger.
 CREATE TABLE token (

@@ -1,0 +1,132 @@
+//! `semel config`
+
+use clap::Subcommand;
+use serde::Serialize;
+
+use crate::exit::Exit;
+use crate::problem::Problem;
+use crate::screen::{Column, Table, Tone, clean, paint, span};
+use crate::session::Session;
+use crate::settings::{Settings, Source, shown};
+use crate::wire;
+
+/// `semel config …`
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Print each value and where it came from
+    #[command(
+        after_help = "Flags win over the environment, the environment over semel.toml. A path in\nsemel.toml is taken from where that file is."
+    )]
+    Show,
+}
+
+/// One value.
+#[derive(Debug, Serialize)]
+struct Row {
+    name: String,
+    value: String,
+    source: String,
+}
+
+impl Row {
+    fn new(name: impl Into<String>, value: impl Into<String>, source: &Source) -> Self {
+        Row {
+            name: name.into(),
+            value: value.into(),
+            source: source.to_string(),
+        }
+    }
+}
+
+/// Carries out a command.
+pub fn run(command: ConfigCommand, session: &Session) -> Result<Exit, Problem> {
+    match command {
+        ConfigCommand::Show => show(session),
+    }
+}
+
+fn show(session: &Session) -> Result<Exit, Problem> {
+    let rows = rows(&session.settings);
+    if session.json() {
+        session.screen.print_json(&wire::List::whole(rows))?;
+        return Ok(Exit::Done);
+    }
+    let mut page = session.page();
+    let mut table = Table::new([Column::left("NAME"), Column::wide("VALUE"), Column::wide("FROM")]);
+    for row in rows {
+        let tone = if row.source == "default" {
+            Tone::Quiet
+        } else {
+            Tone::Plain
+        };
+        table.row([
+            row.name,
+            clean(&row.value).into_owned(),
+            paint(tone, clean(&row.source)),
+        ]);
+    }
+    page.table(&table);
+    session.screen.print(&page)?;
+    Ok(Exit::Done)
+}
+
+fn rows(settings: &Settings) -> Vec<Row> {
+    let mut rows = vec![Row::new("store", settings.shown_store(), &settings.store.source)];
+    if let Some(path) = &settings.path {
+        rows.push(Row::new("config", path.value.display().to_string(), &path.source));
+    }
+    if let Some(profile) = &settings.profile {
+        rows.push(Row::new("profile", profile.value.clone(), &profile.source));
+    }
+    match &settings.log {
+        Some(log) => rows.push(Row::new("log", log.value.clone(), &log.source)),
+        None => rows.push(Row::new("log", "off", &Source::Default)),
+    }
+    rows.extend(retention(settings));
+    rows.extend(from_file(settings));
+    rows
+}
+
+fn retention(settings: &Settings) -> [Row; 3] {
+    let (said, kept) = (&settings.file.retention, settings.retention());
+    let file = settings.file_source();
+    let source = |said: bool| if said { file.clone() } else { Source::Default };
+    [
+        Row::new(
+            "retention.complete",
+            span(kept.complete),
+            &source(said.complete.is_some()),
+        ),
+        Row::new(
+            "retention.failed",
+            span(kept.failed),
+            &source(said.failed.is_some()),
+        ),
+        Row::new(
+            "retention.ledger",
+            span(kept.ledger),
+            &source(said.ledger.is_some()),
+        ),
+    ]
+}
+
+/// Everything else has no default: it is shown if the file says it, in the file's own words.
+fn from_file(settings: &Settings) -> Vec<Row> {
+    let Some(path) = &settings.path else {
+        return Vec::new();
+    };
+    let source = Source::File(path.value.clone());
+    let mut rows = Vec::new();
+    for (name, value) in settings.file.values() {
+        let known = ["store", "retention."].iter().any(|part| name.starts_with(part));
+        if !known {
+            let value = if name.ends_with("store") || name.ends_with("server") {
+                shown(&value)
+            } else {
+                value
+            };
+            rows.push(Row::new(name, value, &source));
+        }
+    }
+    rows
+}

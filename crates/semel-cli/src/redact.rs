@@ -1,0 +1,62 @@
+//! Values that `redact` in `semel.toml` names are not shown, to people or machines.
+
+use semel_core::json::Json;
+use semel_core::view::{Job, LedgerEntry, StepView};
+use serde_json::Value;
+
+const HIDDEN: &str = "***";
+
+/// Hides values in a job.
+pub fn job(job: &mut Job, pointers: &[String]) {
+    hide(&mut job.input, pointers);
+    for json in [&mut job.output, &mut job.meta].into_iter().flatten() {
+        hide(json, pointers);
+    }
+}
+
+/// Hides values in the output of a step.
+pub fn step(step: &mut StepView, pointers: &[String]) {
+    if let Some(output) = &mut step.output {
+        hide(output, pointers);
+    }
+}
+
+/// Hides values in an entry of the ledger.
+pub fn entry(entry: &mut LedgerEntry, pointers: &[String]) {
+    if let Some(input) = &mut entry.input {
+        hide(input, pointers);
+    }
+}
+
+fn hide(json: &mut Json, pointers: &[String]) {
+    if pointers.is_empty() {
+        return;
+    }
+    let Ok(mut value) = json.read::<Value>() else {
+        return;
+    };
+    let mut changed = false;
+    for pointer in pointers {
+        if let Some(found) = value.pointer_mut(pointer) {
+            *found = HIDDEN.into();
+            changed = true;
+        }
+    }
+    if changed {
+        *json = Json::trusted(value.to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn named_values_are_hidden_and_nothing_else_changes() {
+        let mut json = Json::new(r#"{"b": 1.0, "card":{"number":"4111"}}"#).unwrap();
+        hide(&mut json, &["/nothing".to_owned()]);
+        assert_eq!(json.as_str(), r#"{"b": 1.0, "card":{"number":"4111"}}"#);
+        hide(&mut json, &["/card/number".to_owned()]);
+        assert_eq!(json.as_str(), r#"{"b":1.0,"card":{"number":"***"}}"#);
+    }
+}

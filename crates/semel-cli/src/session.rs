@@ -1,0 +1,76 @@
+//! What every command is given: settings, a screen, a way to the store.
+
+use std::sync::Arc;
+
+use semel::{Client, Operator};
+use semel_core::store::Store;
+
+use crate::problem::Problem;
+use crate::screen::{Page, Screen};
+use crate::settings::Settings;
+
+/// One run of the program.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// Everything that was set.
+    pub settings: Settings,
+    /// Where output goes.
+    pub screen: Screen,
+}
+
+impl Session {
+    /// Connects to the store, which has to be there: looking never makes one.
+    pub async fn existing(&self) -> Result<Client, Problem> {
+        let connecting = semel::connect(&self.settings.store.value).name(person());
+        Ok(connecting.existing().await?)
+    }
+
+    /// Connects to the store, making it where there is none.
+    pub async fn create(&self) -> Result<Client, Problem> {
+        if self.settings.store.value.starts_with("memory:") {
+            self.screen.note("note: a memory: store ends with this command");
+        }
+        Ok(semel::connect(&self.settings.store.value).name(person()).await?)
+    }
+
+    /// The store itself, which has to be there.
+    pub async fn store(&self) -> Result<Arc<dyn Store>, Problem> {
+        Ok(self.existing().await?.store().clone())
+    }
+
+    /// Acts under the name of whoever typed the command, on record.
+    pub fn operator(&self, client: &Client, reason: Option<&str>) -> Operator {
+        let operator = client.operate(person());
+        match reason {
+            Some(reason) => operator.because(reason),
+            None => operator,
+        }
+    }
+
+    /// An empty page that names the store.
+    pub fn page(&self) -> Page {
+        self.screen.page(&self.settings.shown_store())
+    }
+
+    /// Whether a machine reads the answer.
+    pub fn json(&self) -> bool {
+        self.screen.json
+    }
+}
+
+/// Who types, for the ledger and the audit feed.
+fn person() -> String {
+    let told = ["USER", "LOGNAME", "USERNAME"]
+        .into_iter()
+        .find_map(|name| std::env::var(name).ok());
+    let name: String = told
+        .unwrap_or_default()
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(40)
+        .collect();
+    match name.trim() {
+        "" => "semel".to_owned(),
+        name => name.to_owned(),
+    }
+}

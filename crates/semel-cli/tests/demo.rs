@@ -1,0 +1,70 @@
+//! The seeds' four scenarios with real processes: producers, workers that are killed, an outside world (contract 2.8,
+//! 1.1, 1.5, 5.1, 5.2).
+
+use std::process::Command;
+
+use serde_json::Value;
+
+fn demo(seconds: &str, more: &[&str]) -> (bool, Value) {
+    let output = Command::new(env!("CARGO_BIN_EXE_semel"))
+        .args(["demo", "--json", "--seconds", seconds])
+        .args(more)
+        .output()
+        .expect("the demo runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let told = String::from_utf8_lossy(&output.stderr);
+    let tally = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said} {told}"));
+    (output.status.success(), tally)
+}
+
+fn number(row: &Value, name: &str) -> i64 {
+    row[name].as_i64().unwrap_or_else(|| panic!("no {name} in {row}"))
+}
+
+#[test]
+fn work_that_is_submitted_again_and_again_by_all_is_done_once_though_workers_are_killed() {
+    let (good, tally) = demo("4", &[]);
+    assert!(good, "{tally}");
+    assert!(number(&tally, "workers_killed") >= 3, "{tally}");
+    let rows = tally["scenarios"].as_array().expect("scenarios");
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        assert_eq!(number(row, "twice"), 0, "{row}");
+        assert_eq!(number(row, "lost"), 0, "{row}");
+        assert_eq!(number(row, "effects"), number(row, "accepted"), "{row}");
+        assert_eq!(
+            number(row, "submitted"),
+            number(row, "accepted") + number(row, "absorbed"),
+            "{row}"
+        );
+        assert!(
+            number(row, "accepted") > 0 && number(row, "absorbed") > 0,
+            "{row}"
+        );
+    }
+    // What each scenario is made of: two clicks an order, three deliveries an event, 25 tries a user.
+    assert_eq!(number(&rows[0], "submitted"), 2 * number(&rows[0], "accepted"));
+    assert_eq!(number(&rows[1], "submitted"), 25 * number(&rows[1], "accepted"));
+    assert_eq!(number(&rows[2], "submitted"), 3 * number(&rows[2], "accepted"));
+}
+
+#[test]
+fn a_kept_demo_can_be_looked_at_and_is_not_run_over() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let keep = directory.path().join("demo");
+    let keep = keep.to_str().expect("a path in words");
+    let (good, _) = demo("1", &["--keep", keep]);
+    assert!(good);
+    let stats = Command::new(env!("CARGO_BIN_EXE_semel"))
+        .args(["stats", "--json", "--store", &format!("sqlite:{keep}/demo.db")])
+        .output()
+        .expect("stats runs");
+    let stats: Value = serde_json::from_slice(&stats.stdout).expect("JSON");
+    assert!(number(&stats, "accepted") > 0, "{stats}");
+    let again = Command::new(env!("CARGO_BIN_EXE_semel"))
+        .args(["demo", "--keep", keep])
+        .output()
+        .expect("it answers");
+    assert_eq!(again.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("already"));
+}

@@ -1,0 +1,2 @@
+-- The oldest row of the log of owners.
+SELECT min(n) FROM key_log

@@ -1,0 +1,2 @@
+-- The largest token that is known.
+SELECT max(token) FROM token

@@ -1,0 +1,214 @@
+//! Effects inside a handler, each done once (contract 5.1, 5.2).
+
+use std::fmt;
+
+use semel_core::error::{Invalid, StoreError};
+use semel_core::ids::{Digest, Name};
+use semel_core::json::Json;
+use semel_core::limits;
+use semel_core::step::{StepAnswer, StepPhase};
+use semel_core::store::{StepOutcome, StepRequest};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::ids;
+use crate::job_error::{JobError, JobResult, fail};
+use crate::worker::jitter::Trouble;
+use crate::worker::job::Attempt;
+use crate::worker::lease::Fate;
+
+impl Attempt {
+    /// A named effect: once it is confirmed it is never run again, through retries, redelivery and replays;
+    /// its output is given instead. The names within a job have to differ.
+    ///
+    /// A crash between the effect and its record leaves it *in doubt*. What then, is said by how it is run:
+    /// [`retry_with_key`](Step::retry_with_key), [`verify`](Step::verify) or [`park`](Step::park). An error does
+    /// not prove that nothing happened; [`did_not_happen`](crate::did_not_happen) does.
+    pub fn step(&self, name: impl AsRef<str>) -> Step<'_> {
+        Step {
+            attempt: self,
+            name: Name::new(name),
+        }
+    }
+}
+
+/// A named effect that is about to be run.
+#[must_use = "a step does nothing until it is run"]
+pub struct Step<'a> {
+    attempt: &'a Attempt,
+    name: Result<Name, Invalid>,
+}
+
+/// What is known of a step when a handler comes to it.
+enum Standing {
+    /// It has not happened.
+    Fresh(Digest),
+    /// It may have happened.
+    InDoubt(Digest),
+    /// It has happened, and gave this.
+    Done(Json),
+}
+
+impl Step<'_> {
+    /// Runs an effect that recognises a repeated key, such as a payment: in doubt, it is run again with the key it
+    /// had the first time. The key is made from the origin of the job and the name of the step, never from the attempt.
+    pub async fn retry_with_key<T, E, F>(self, effect: F) -> JobResult<T>
+    where
+        T: Serialize + DeserializeOwned,
+        E: Into<JobError>,
+        F: AsyncFnOnce(String) -> Result<T, E>,
+    {
+        match self.begin().await? {
+            Standing::Done(output) => self.stored(&output),
+            Standing::Fresh(key) | Standing::InDoubt(key) => {
+                let result = effect(key.to_string()).await;
+                self.end(result).await
+            }
+        }
+    }
+
+    /// Runs an effect that can be looked up: in doubt, `check` says whether it happened (`Some`, with its output)
+    /// or not (`None`, and it is run).
+    pub async fn verify<T, E, D, C, F>(self, check: C, effect: F) -> JobResult<T>
+    where
+        T: Serialize + DeserializeOwned,
+        E: Into<JobError>,
+        D: Into<JobError>,
+        C: AsyncFnOnce() -> Result<Option<T>, D>,
+        F: AsyncFnOnce() -> Result<T, E>,
+    {
+        match self.begin().await? {
+            Standing::Done(output) => return self.stored(&output),
+            Standing::Fresh(_) => {}
+            Standing::InDoubt(_) => {
+                if let Some(output) = check().await.map_err(Into::into)? {
+                    return self.confirm(output).await;
+                }
+                self.say(StepPhase::Refused).await?;
+                if let Standing::Done(output) = self.begin().await? {
+                    return self.stored(&output);
+                }
+            }
+        }
+        let result = effect().await;
+        self.end(result).await
+    }
+
+    /// Runs an effect that can neither be repeated nor looked up, such as a letter: in doubt, the job is parked and
+    /// an operator decides.
+    pub async fn park<T, E, F>(self, effect: F) -> JobResult<T>
+    where
+        T: Serialize + DeserializeOwned,
+        E: Into<JobError>,
+        F: AsyncFnOnce() -> Result<T, E>,
+    {
+        match self.begin().await? {
+            Standing::Done(output) => self.stored(&output),
+            Standing::Fresh(_) => {
+                let result = effect().await;
+                self.end(result).await
+            }
+            Standing::InDoubt(_) => Err(JobError::park(format!(
+                "step {} may have happened; an operator has to decide",
+                self.name()?
+            ))),
+        }
+    }
+
+    async fn begin(&self) -> JobResult<Standing> {
+        let token = ids::fresh_token();
+        match self.say(StepPhase::Begin { token }).await? {
+            StepAnswer::Ok { key } => Ok(Standing::Fresh(key)),
+            StepAnswer::InDoubt { key } => Ok(Standing::InDoubt(key)),
+            StepAnswer::Confirmed { output } => Ok(Standing::Done(output)),
+            StepAnswer::NotBegun => Err(JobError::retry("a step that was begun is not known")),
+        }
+    }
+
+    async fn end<T, E>(&self, result: Result<T, E>) -> JobResult<T>
+    where
+        T: Serialize + DeserializeOwned,
+        E: Into<JobError>,
+    {
+        let error = match result {
+            Ok(output) => return self.confirm(output).await,
+            Err(error) => error.into(),
+        };
+        if error.is_certain() {
+            self.say(StepPhase::Refused).await?;
+        }
+        Err(error)
+    }
+
+    /// Stores the output; from here on the effect is never run again.
+    async fn confirm<T: Serialize + DeserializeOwned>(&self, output: T) -> JobResult<T> {
+        let stored = Json::of(&output).map_err(|invalid| {
+            fail(format!(
+                "step {} happened, but its output cannot be kept (at most {} bytes of JSON): {invalid}; hint: keep large things elsewhere and give a reference",
+                self.attempt.task(),
+                limits::OUTPUT_BYTES
+            ))
+        })?;
+        match self.say(StepPhase::Confirm { output: stored }).await? {
+            // Somebody confirmed it before: what is stored never changes (I19).
+            StepAnswer::Confirmed { output } => self.stored(&output),
+            _ => Ok(output),
+        }
+    }
+
+    fn stored<T: DeserializeOwned>(&self, output: &Json) -> JobResult<T> {
+        output.read().map_err(|error| {
+            fail(format!(
+                "the stored output of step {} is not what the handler expects: {error}; hint: give the step another name when its type changes",
+                self.name.as_ref().map_or("?", Name::as_str)
+            ))
+        })
+    }
+
+    /// Tells the store, again until it answers: the token and the fence make it the same call. Should the lease be
+    /// lost meanwhile, the handler is dropped.
+    async fn say(&self, phase: StepPhase) -> JobResult<StepAnswer> {
+        let lease = &self.attempt.lease;
+        let request = StepRequest {
+            id: lease.job.id.clone(),
+            fence: lease.fence,
+            step: self.name()?,
+            phase,
+        };
+        let mut trouble = Trouble::default();
+        loop {
+            match lease.store.steps(vec![request.clone()]).await {
+                Ok(outcomes) => return self.heard(outcomes),
+                Err(error) if error.is_retryable() && lease.fate() == Fate::Held => {
+                    tracing::warn!(%error, step = %request.step, "a step could not be recorded; trying again");
+                    tokio::time::sleep(trouble.again()).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn heard(&self, outcomes: Vec<StepOutcome>) -> JobResult<StepAnswer> {
+        match outcomes.into_iter().next() {
+            Some(StepOutcome::Answer(answer)) => Ok(answer),
+            Some(StepOutcome::Invalid(invalid)) => Err(fail(invalid)),
+            Some(StepOutcome::Refused(_) | StepOutcome::NotFound) => {
+                self.attempt.lease.tell(Fate::Lost);
+                Err(JobError::retry(
+                    "the lease is lost: the job was cancelled or given to another worker",
+                ))
+            }
+            None => Err(StoreError::corrupt("a step without an answer").into()),
+        }
+    }
+
+    fn name(&self) -> JobResult<Name> {
+        self.name.clone().map_err(fail)
+    }
+}
+
+impl fmt::Debug for Step<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Step").field(&self.name).finish()
+    }
+}
