@@ -137,7 +137,11 @@ impl Tx<'_> {
             .iter()
             .filter_map(|(_, _, member)| job_of(member))
             .collect();
-        self.load_jobs(&ids).await?;
+        let keys = self.names();
+        let parts = ids
+            .iter()
+            .flat_map(|id| [Slot::head(keys, id), Slot::spec(keys, id)]);
+        self.load(parts.collect()).await?;
         let mut heads = Vec::with_capacity(ids.len());
         for id in ids {
             // A place that leads nowhere, or to a job that does not wait, is no reason to run anything.

@@ -54,9 +54,9 @@ impl Tx<'_> {
         for id in ids {
             slots.push(Slot::head(keys, id));
             slots.push(Slot::spec(keys, id));
-            slots.push(Slot::new(keys.outputs(id), id.0));
-            slots.push(Slot::new(keys.errors(id), id.0));
-            slots.push(Slot::new(keys.progress(id), id.0));
+            slots.push(Slot::part(keys.outputs(id), id));
+            slots.push(Slot::part(keys.errors(id), id));
+            slots.push(Slot::part(keys.progress(id), id));
         }
         self.load(slots).await
     }
@@ -119,7 +119,7 @@ impl Tx<'_> {
         if !there {
             return Ok(None);
         }
-        Ok(self.get(&Slot::new(key, id.0)).await?.map(<[u8]>::to_vec))
+        Ok(self.get(&Slot::part(key, id)).await?.map(<[u8]>::to_vec))
     }
 
     /// Jobs by id, in the order asked for.

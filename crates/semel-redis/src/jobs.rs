@@ -195,7 +195,7 @@ impl Tx<'_> {
                 attempt: end.attempt,
             };
             self.set(
-                Slot::new(keys.errors(&head.id), head.id.0),
+                Slot::part(keys.errors(&head.id), &head.id),
                 records::encode_error(&error),
             );
             head.marks.error = true;
@@ -248,7 +248,6 @@ impl Tx<'_> {
     pub async fn erase(&mut self, head: &Head) -> Result<(), StoreError> {
         let keys = self.names();
         self.leave(head);
-        let field = head.id.0;
         self.unset(Slot::head(keys, &head.id));
         self.unset(Slot::spec(keys, &head.id));
         let marks = head.marks;
@@ -258,7 +257,7 @@ impl Tx<'_> {
             (marks.progress, keys.progress(&head.id)),
         ];
         for (_, key) in parts.into_iter().filter(|(there, _)| *there) {
-            self.unset(Slot::new(key, field));
+            self.unset(Slot::part(key, &head.id));
         }
         if marks.attempts {
             self.run("DEL", keys.attempts(&head.id), Vec::new());

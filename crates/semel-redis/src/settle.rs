@@ -56,7 +56,7 @@ impl Tx<'_> {
         };
         let mut after = Head { life, ..head.clone() };
         if let Some(progress) = beat.progress {
-            let slot = Slot::new(self.names().progress(&head.id), head.id.0);
+            let slot = Slot::part(self.names().progress(&head.id), &head.id);
             self.set(slot, progress.to_le_bytes().to_vec());
             after.marks.progress = true;
         }
@@ -116,7 +116,7 @@ impl Tx<'_> {
             // The delivery that completes a job is told by its head.
             Settle::Complete { output } => {
                 if let Some(output) = output {
-                    let slot = Slot::new(self.names().outputs(&head.id), head.id.0);
+                    let slot = Slot::part(self.names().outputs(&head.id), &head.id);
                     self.set(slot, output.as_str().as_bytes().to_vec());
                     after.marks.output = true;
                 }

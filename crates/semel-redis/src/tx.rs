@@ -5,7 +5,7 @@
 //! Within a step what was written is read back. Ranges (zsets, lists) are not compared: what hangs on them is
 //! decided by fields.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use redis::Value;
@@ -29,6 +29,8 @@ const ARGUMENTS: usize = 400;
 pub struct Slot {
     key: String,
     field: Vec<u8>,
+    /// It changes only together with the head of its job, whose version tells.
+    part: bool,
 }
 
 impl Slot {
@@ -37,6 +39,15 @@ impl Slot {
         Slot {
             key,
             field: field.into(),
+            part: false,
+        }
+    }
+
+    /// A part of a job, which changes only together with its head.
+    pub fn part(key: String, id: &Id) -> Self {
+        Slot {
+            part: true,
+            ..Slot::new(key, id.0)
         }
     }
 
@@ -47,7 +58,7 @@ impl Slot {
 
     /// What a job is.
     pub fn spec(keys: &Keys, id: &Id) -> Self {
-        Slot::new(keys.specs(id), id.0)
+        Slot::part(keys.specs(id), id)
     }
 }
 
@@ -104,7 +115,7 @@ pub struct Tx<'s> {
     keys: Vec<String>,
     key_places: HashMap<String, usize>,
     commands: Vec<Command>,
-    forgets: Vec<Command>,
+    forgets: BTreeSet<(usize, Vec<Vec<u8>>)>,
     last_of_key: HashMap<usize, usize>,
     counts: BTreeMap<(String, String), i64>,
     seqs: (i64, i64),
@@ -157,7 +168,7 @@ impl<'s> Tx<'s> {
             keys: Vec::new(),
             key_places: HashMap::new(),
             commands: Vec::new(),
-            forgets: Vec::new(),
+            forgets: BTreeSet::new(),
             last_of_key: HashMap::new(),
             counts: BTreeMap::new(),
             seqs: (seq - seqs as i64, seq),
@@ -278,12 +289,8 @@ impl<'s> Tx<'s> {
         let key = self.place(collection);
         let index = self.place(index);
         let arguments = vec![index.to_string().into_bytes(), how.as_bytes().to_vec(), member];
-        // Looked at last, when everything else is written.
-        self.forgets.push(Command {
-            name: "@forget",
-            key,
-            arguments,
-        });
+        // Looked at last, when everything else is written; once is enough.
+        self.forgets.insert((key, arguments));
     }
 
     /// Copies a collection over another.
@@ -408,7 +415,13 @@ impl<'s> Tx<'s> {
                 );
             }
         }
-        self.commands.append(&mut self.forgets);
+        for (key, arguments) in std::mem::take(&mut self.forgets) {
+            self.commands.push(Command {
+                name: "@forget",
+                key,
+                arguments,
+            });
+        }
         if self.signals != Signals::default() {
             let message = self.shard.wake.message(self.signals);
             self.commands.push(Command {
@@ -432,7 +445,7 @@ impl<'s> Tx<'s> {
     fn compared(&mut self) -> (usize, Vec<Vec<u8>>) {
         let mut compared: Vec<(Slot, Option<Vec<u8>>)> = std::mem::take(&mut self.slots)
             .into_iter()
-            .filter_map(|(slot, entry)| entry.read.map(|read| (slot, read)))
+            .filter_map(|(slot, entry)| entry.read.filter(|_| !slot.part).map(|read| (slot, read)))
             .collect();
         let version = (self.config_before != 0).then(|| self.config_before.to_string().into_bytes());
         compared.push((Slot::new(self.shard.keys.meta(), "config"), version));

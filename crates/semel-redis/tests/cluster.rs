@@ -57,7 +57,7 @@ impl Cluster {
             .map(|node| format!("127.0.0.1:{}", node.port()))
             .collect();
         let url = format!("redis+cluster://{}?shards=8", nodes.join(","));
-        RedisStore::connect(&url).await.unwrap()
+        RedisStore::connect(&url).await.expect("the store opens")
     }
 }
 

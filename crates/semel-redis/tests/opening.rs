@@ -14,8 +14,8 @@ async fn refusal(url: &str) -> String {
 }
 
 async fn sheet(url: &str) -> String {
-    let store = RedisStore::connect(url).await.unwrap();
-    let lines = store.guarantees().await.unwrap();
+    let store = RedisStore::connect(url).await.expect("the store opens");
+    let lines = store.guarantees().await.expect("the store answers");
     lines
         .iter()
         .map(|line| format!("{}: {} ({})\n", line.subject, line.statement, line.probed))

@@ -15,7 +15,7 @@ use server::Server;
 async fn open(server: &Server, parameters: &str) -> RedisStore {
     RedisStore::connect(&format!("{}?{parameters}", server.url()))
         .await
-        .unwrap()
+        .expect("the store opens")
 }
 
 #[tokio::test]

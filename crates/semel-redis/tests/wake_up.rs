@@ -29,7 +29,7 @@ fn work() -> Interest {
 }
 
 async fn open(server: &Server) -> Arc<RedisStore> {
-    Arc::new(RedisStore::connect(&server.url()).await.unwrap())
+    Arc::new(RedisStore::connect(&server.url()).await.expect("the store opens"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
