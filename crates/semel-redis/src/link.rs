@@ -81,6 +81,7 @@ pub struct Link {
 impl Link {
     /// A way that is not tried yet.
     pub fn new(options: &RedisOptions) -> Result<Self, StoreError> {
+        prepare_tls();
         let unusable = |error: RedisError| StoreError::Refused {
             reason: format!("{} is no place to connect to: {error}", options.shown()),
             hint: "check the URL".to_owned(),
@@ -99,7 +100,10 @@ impl Link {
                 login,
                 database,
             } => {
-                let node = node_info(login.as_deref(), *database).map_err(unusable)?;
+                let mut node = node_info(login.as_deref(), *database).map_err(unusable)?;
+                if sentinels.iter().any(|url| url.starts_with("rediss")) {
+                    node = node.set_tls_mode(redis::TlsMode::Secure);
+                }
                 let sentinels = sentinels.iter().map(String::as_str).collect();
                 let client =
                     SentinelClient::build(sentinels, master.clone(), Some(node), SentinelServerType::Master);
@@ -273,6 +277,12 @@ async fn ask_fsync(wire: &mut impl ConnectionLike) -> Option<String> {
     pair.into_iter().nth(1)
 }
 
+/// The application may have chosen how to encrypt; if not, it is done with what this crate brings.
+fn prepare_tls() {
+    #[cfg(feature = "tls")]
+    let _chosen_before = rustls::crypto::ring::default_provider().install_default();
+}
+
 fn node_info(login: Option<&str>, database: i64) -> RedisResult<redis::sentinel::SentinelNodeConnectionInfo> {
     let login = login.map(|login| format!("{login}@")).unwrap_or_default();
     let info: redis::ConnectionInfo =
@@ -319,7 +329,13 @@ fn is_passing(error: &RedisError) -> bool {
                 | ServerErrorKind::ReadOnly
         )
     );
+    // In the middle of a failover there is no master, or no node, for a moment.
+    let moving = matches!(
+        error.kind(),
+        ErrorKind::MasterNameNotFoundBySentinel | ErrorKind::ClusterConnectionNotFound
+    );
     passing
+        || moving
         || breaks(error)
         || error.is_connection_refusal()
         || error.is_cluster_error()

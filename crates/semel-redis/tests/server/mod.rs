@@ -40,6 +40,29 @@ impl Server {
         panic!("redis-server does not come up");
     }
 
+    /// Starts a sentinel with these settings, in a file it will write to.
+    pub fn start_sentinel(settings: &str) -> Self {
+        let (directory, port) = (directory(), free_port());
+        let file = directory.path().join("sentinel.conf");
+        std::fs::write(&file, settings).expect("a file");
+        let process = Command::new("redis-server")
+            .arg(file)
+            .arg("--sentinel")
+            .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("redis-server starts; `cargo xtask test` installs it");
+        let mut server = Server {
+            process,
+            port,
+            settings: Vec::new(),
+            directory,
+        };
+        assert!(server.answers(), "the sentinel does not come up");
+        server
+    }
+
     /// Somebody else may have taken the port meanwhile: then the process ends and another port is tried.
     fn answers(&mut self) -> bool {
         for _ in 0..2_000 {
