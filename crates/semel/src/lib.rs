@@ -10,6 +10,8 @@ mod coalesce;
 mod connect;
 mod error;
 mod event;
+#[cfg(doctest)]
+mod guides;
 mod handle;
 pub mod ids;
 mod job_error;
