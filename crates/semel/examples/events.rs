@@ -49,7 +49,7 @@ async fn main() -> Result<(), Error> {
         .await?;
     told?;
 
-    let runs = runs.lock().expect("nobody panicked with it");
+    let runs = runs.lock().expect("nobody panicked with it").clone();
     assert_eq!(runs.len(), 2);
     assert!(
         runs.values().all(|runs| *runs == 1),
