@@ -263,6 +263,12 @@ async fn a_plan_says_what_it_will_do_and_is_carried_out_on_exactly_that() {
             "three that were refused, one that came later"
         );
         assert_eq!(jobs.operation(&plan.id).await.expect("a document"), done);
+        let parts = stage
+            .store
+            .documents(&name("operation_part"), "", Page::first(10))
+            .await
+            .expect("a list");
+        assert!(parts.items.is_empty(), "nothing is left but what came of it");
         let again = operator.carry_out(&plan.id).await.expect("done before");
         assert_eq!(again, done, "carrying out twice is carrying out once");
     })

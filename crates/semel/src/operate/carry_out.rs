@@ -101,6 +101,9 @@ impl CarryOut {
             .on_record("carry_out", &subject, self.all(&mut turn))
             .await;
         turn.give_back(client).await;
+        if let Ok(operation) = &carried {
+            operation.drop_parts(client).await;
+        }
         carried
     }
 
