@@ -276,7 +276,7 @@ fn idle_waiting_costs_next_to_nothing() {
 }
 
 async fn idle() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().expect("a directory");
     let store = open(&directory.path().join("jobs.db"));
     accept(
         &store,
