@@ -24,7 +24,7 @@ mod wording;
 
 use std::process::ExitCode;
 
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Command, StoreCommand};
 use crate::exit::Exit;
 use crate::problem::Problem;
 use crate::screen::Screen;
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli, screen: &Screen) -> Result<Exit, Problem> {
     let settings = Settings::load(&cli.global)?;
-    logging::start(&settings, "off")?;
+    logging::start(&settings, usual_log(&cli.command))?;
     let session = Session {
         settings,
         screen: screen.clone(),
@@ -65,4 +65,12 @@ fn run(cli: Cli, screen: &Screen) -> Result<Exit, Problem> {
         )
     })?;
     runtime.block_on(commands::run(command, &session))
+}
+
+/// A worker says what troubles it; other commands end with what there is to say.
+fn usual_log(command: &Command) -> &'static str {
+    match command {
+        Command::Store(StoreCommand::Work(_)) => "warn",
+        _ => "off",
+    }
 }

@@ -1,8 +1,10 @@
 //! What every command is given: settings, a screen, a way to the store.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use semel::{Client, Operator};
+use semel::{Client, Operator, StoreUrl};
+use semel_core::error::StoreError;
 use semel_core::store::Store;
 
 use crate::problem::Problem;
@@ -21,8 +23,15 @@ pub struct Session {
 impl Session {
     /// Connects to the store, which has to be there: looking never makes one.
     pub async fn existing(&self) -> Result<Client, Problem> {
-        let connecting = semel::connect(&self.settings.store.value).name(person());
-        Ok(connecting.existing().await?)
+        let url = &self.settings.store.value;
+        if let Some(file) = empty_file(url) {
+            return Err(StoreError::Refused {
+                reason: format!("{} is an empty file, not a store", file.display()),
+                hint: "submit a job first, or name another file".to_owned(),
+            }
+            .into());
+        }
+        Ok(semel::connect(url).name(person()).existing().await?)
     }
 
     /// Connects to the store, making it where there is none.
@@ -56,6 +65,14 @@ impl Session {
     pub fn json(&self) -> bool {
         self.screen.json
     }
+}
+
+/// An empty file is a store to be: opening it would make one of it, and looking must not.
+fn empty_file(url: &str) -> Option<PathBuf> {
+    let url = StoreUrl::parse(url).ok().filter(|url| url.scheme() == "sqlite")?;
+    let file = PathBuf::from(url.place());
+    let is_empty = std::fs::metadata(&file).is_ok_and(|found| found.is_file() && found.len() == 0);
+    is_empty.then_some(file)
 }
 
 /// Who types, for the ledger and the audit feed.

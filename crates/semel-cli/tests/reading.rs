@@ -63,6 +63,20 @@ fn a_missing_store_is_an_error_and_stays_missing() {
 }
 
 #[test]
+fn an_empty_file_is_no_store_and_stays_empty() {
+    let stage = Stage::new().wide();
+    stage.write("semel.db", "");
+    for args in READING {
+        let run = stage.run(args);
+        assert_eq!(run.code, 6, "{run:#?}");
+    }
+    assert_eq!(std::fs::metadata(stage.file("semel.db")).unwrap().len(), 0);
+    assert_eq!(std::fs::read_dir(stage.path()).unwrap().count(), 1);
+    stage.submit(&["t", "1"]);
+    assert_eq!(stage.json(&["stats"])["accepted"], 1);
+}
+
+#[test]
 fn settings_and_scripts_need_no_store() {
     let stage = Stage::new();
     for args in [&["config", "show"][..], &["completions", "bash"]] {

@@ -495,6 +495,7 @@ mod tests {
             generations(&other.owners(&mut statements, 8).expect("owners")),
             [2]
         );
+        other.forget_indexed();
         assert_eq!(
             other.owners.len(),
             1,

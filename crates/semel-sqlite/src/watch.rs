@@ -36,9 +36,11 @@ impl Watcher {
     pub fn start(connection: Connection, log: PathBuf, wake: Arc<Wake>) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let theirs = shared.clone();
+        // Read here and not by the thread: what is committed once this returns has to be noticed.
+        let seen = version(&connection).ok();
         let thread = std::thread::Builder::new()
             .name("semel-watch".to_owned())
-            .spawn(move || serve(&connection, &log, &theirs, &wake))?;
+            .spawn(move || serve(&connection, seen, &log, &theirs, &wake))?;
         Ok(Watcher {
             shared,
             thread: Some(thread),
@@ -70,9 +72,8 @@ impl Drop for Watching<'_> {
     }
 }
 
-fn serve(connection: &Connection, log: &Path, shared: &Shared, wake: &Wake) {
+fn serve(connection: &Connection, mut seen: Option<i64>, log: &Path, shared: &Shared, wake: &Wake) {
     let mut outside = Outside::of(log);
-    let mut seen = None;
     loop {
         let mut state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
         while state.waiting == 0 && !state.stop {

@@ -42,8 +42,8 @@ impl Client {
     }
 }
 
-/// Whether what was found is what the act brings about.
-fn is_done(act: &Act, outcome: &ActOutcome) -> bool {
+/// Whether what was found is what the act brings about: so it looks when the reply to an earlier call was lost.
+pub(crate) fn is_done(act: &Act, outcome: &ActOutcome) -> bool {
     match (act, outcome) {
         (Act::Cancel { .. }, ActOutcome::WrongState(state)) => *state == State::Cancelled,
         (Act::Retry { .. }, ActOutcome::WrongState(state)) => !state.is_terminal(),

@@ -1,5 +1,6 @@
 //! From a URL to a store. The one place that knows which stores there are.
 
+mod later;
 mod memory;
 mod url;
 
@@ -14,6 +15,7 @@ use semel_core::ids::Name;
 use semel_core::store::Store;
 
 use crate::client::{Client, Options};
+use crate::connect::later::Later;
 use crate::error::Error;
 use crate::retry::Retry;
 use crate::spool::Spool;
@@ -113,7 +115,7 @@ impl Connecting {
     async fn connect(self) -> Result<Client, Error> {
         let name = self.name.map(Name::new).transpose()?;
         let (store, shown) = match self.to {
-            To::Url(url) => open_url(&url, self.how).await?,
+            To::Url(url) => open_url(&url, self.how, self.options.spool.is_some()).await?,
             To::Store(store) => {
                 let shown = store.capabilities().name.to_owned();
                 (store, shown)
@@ -135,16 +137,24 @@ impl IntoFuture for Connecting {
     }
 }
 
-/// Opens the store a URL names; says where it is, for people.
-async fn open_url(url: &str, how: Connect) -> Result<(Arc<dyn Store>, String), StoreError> {
+/// Opens the store a URL names; says where it is, for people. Whoever can do without it for a while does not
+/// need it to be there at once.
+async fn open_url(url: &str, how: Connect, patient: bool) -> Result<(Arc<dyn Store>, String), StoreError> {
     let url = StoreUrl::parse(url)?;
     let mut shown = url.clone();
-    let store = open(url, how).await?;
     if shown.scheme() == "sqlite"
         && let Ok(path) = std::path::absolute(shown.place())
     {
         shown.move_to(path.display().to_string());
     }
+    let store: Arc<dyn Store> = match open(url.clone(), how).await {
+        Err(error) if patient && error.is_retryable() => {
+            tracing::warn!(%error, store = %shown, "the store is out of reach: submissions wait in the spool");
+            let namespace = url.clone().namespace()?;
+            Arc::new(Later::new(namespace, move || Box::pin(open(url.clone(), how))))
+        }
+        opened => opened?,
+    };
     Ok((store, shown.to_string()))
 }
 

@@ -1,6 +1,21 @@
 //! A durable job queue in which doing work *once* is the centre.
 //!
 //! [`connect`] gives a [`Client`]; a [`Task`] names a kind of work for producers and workers alike.
+//!
+//! A producer says a submission as a sentence and is answered with the job that has it, new or not:
+//!
+//! ```
+//! use semel::{Task, secs};
+//!
+//! const CHARGE: Task<u64, String> = Task::new("charge_customer").max_attempts(5).timeout(secs(30));
+//!
+//! # #[tokio::main] async fn main() -> Result<(), semel::Error> {
+//! let jobs = semel::connect("memory:").await?;
+//! let sent = jobs.submit(CHARGE, &4200).idempotency_key("ORD-123").await?;
+//! let again = jobs.submit(CHARGE, &4200).idempotency_key("ORD-123").await?;
+//! assert_eq!(again.id(), sent.id());
+//! # Ok(()) }
+//! ```
 
 mod absorbed;
 mod acted;
@@ -10,6 +25,8 @@ mod coalesce;
 mod connect;
 mod error;
 mod event;
+#[cfg(doctest)]
+mod guides;
 mod handle;
 pub mod ids;
 mod job_error;

@@ -7,8 +7,10 @@ mod cron;
 mod document;
 mod tick;
 mod time;
+mod view;
 
 pub use document::{KIND, Tick, TickOutcome};
+pub use view::ScheduleView;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -92,22 +94,6 @@ pub enum Overlap {
     Queue,
     /// It is cancelled, and there is another.
     Replace,
-}
-
-/// A schedule as people see it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ScheduleView {
-    /// What was set.
-    #[serde(flatten)]
-    pub schedule: Schedule,
-    /// Since when: ticks before do not count.
-    pub since: Timestamp,
-    /// The last tick.
-    pub last: Option<Tick>,
-    /// The next one; `None`: never again.
-    pub next: Option<Timestamp>,
-    /// How often a tick was skipped.
-    pub skipped: u64,
 }
 
 impl Schedule {
@@ -198,7 +184,7 @@ pub async fn put(client: &Client, schedule: &Schedule) -> Result<ScheduleView, E
         };
         let kept = changed(found, schedule, now);
         if document::write(store, &kept, expect).await?.is_some() {
-            return Ok(view(kept, &cron, now));
+            return Ok(ScheduleView::at(kept, &cron, now));
         }
     }
 }
@@ -229,14 +215,17 @@ pub async fn get(client: &Client, name: &str) -> Result<Option<ScheduleView>, Er
     let store = &**client.store();
     let found = document::one(store, name).await?;
     let now = crate::clock::now();
-    Ok(found.map(|found| view_of(found, now)))
+    Ok(found.map(|found| ScheduleView::of(found, now)))
 }
 
 /// All schedules, by name.
 pub async fn list(client: &Client) -> Result<Vec<ScheduleView>, Error> {
     let now = crate::clock::now();
     let found = document::all(&**client.store()).await?;
-    Ok(found.into_iter().map(|found| view_of(found, now)).collect())
+    Ok(found
+        .into_iter()
+        .map(|found| ScheduleView::of(found, now))
+        .collect())
 }
 
 /// Removes a schedule; says whether there was one. Jobs it has submitted stay.
@@ -246,34 +235,6 @@ pub async fn delete(client: &Client, name: &str) -> Result<bool, Error> {
         .delete_document(&document::kind(), name, None)
         .await?;
     Ok(matches!(gone, PutOutcome::Done { .. }))
-}
-
-fn view_of(found: Versioned, now: Timestamp) -> ScheduleView {
-    let Kept { schedule, .. } = &found.kept;
-    match Cron::new(&schedule.cron, &schedule.zone, now) {
-        Ok(cron) => view(found.kept, &cron, now),
-        Err(_) => ScheduleView {
-            next: None,
-            ..bare(found.kept)
-        },
-    }
-}
-
-fn view(kept: Kept, cron: &Cron, now: Timestamp) -> ScheduleView {
-    ScheduleView {
-        next: cron.next(now.max(kept.settled_until())),
-        ..bare(kept)
-    }
-}
-
-fn bare(kept: Kept) -> ScheduleView {
-    ScheduleView {
-        schedule: kept.schedule,
-        since: kept.since,
-        last: kept.last,
-        next: None,
-        skipped: kept.skipped,
-    }
 }
 
 /// Carries out what is due of all schedules; says when to look again at the latest.

@@ -21,6 +21,9 @@ use crate::submitted::refusal;
 /// How long to sleep between looks where the store says nothing: it may miss a change made elsewhere.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
+/// The longest a job that has ended goes unnoticed in a busy store.
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+
 /// Waits for a job to end; ends in `.await` and gives the ended job.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is waited for until this is awaited"]
@@ -73,6 +76,7 @@ impl Wait {
             Some(submission) => self.sent(submission).await?,
             None => self.id.clone(),
         };
+        let mut pause = Duration::ZERO;
         loop {
             let mark = store.mark();
             let job = self
@@ -87,6 +91,11 @@ impl Wait {
                 None if job.state.is_terminal() => return Ok(job),
                 None => drop(store.changed(mark, Interest::Ends, LOOK_EVERY).await),
             }
+            // A store in which a lot ends says so all the time: the longer this takes, the less it is listened to.
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
+            pause = (pause * 2).clamp(Duration::from_millis(1), LONGEST_PAUSE);
         }
     }
 

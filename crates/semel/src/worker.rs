@@ -19,6 +19,7 @@ mod leases;
 mod pace;
 mod registration;
 mod scribe;
+mod settings;
 mod shift;
 mod step;
 mod stop;
@@ -54,7 +55,7 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::job_error::JobResult;
 use crate::task::Task;
-use crate::worker::desk::{Desk, Group, Settings, Tally};
+use crate::worker::desk::{Desk, Tally};
 use crate::worker::floor::Floor;
 use crate::worker::handler::Handlers;
 use crate::worker::leases::Leases;
@@ -298,66 +299,4 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
             tally: Tally::default(),
         }))
     }
-
-    fn settings(&self) -> Result<Settings, Invalid> {
-        if let Some(wrong) = &self.wrong {
-            return Err(wrong.clone());
-        }
-        limits::check_lease(self.lease.into())?;
-        bounded("concurrency", self.slots, 1, 10_000)?;
-        bounded("prefetch", self.prefetch.unwrap_or(0), 0, 2 * limits::BATCH)?;
-        let queues = self.queues.iter().map(Name::new).collect::<Result<_, _>>()?;
-        Ok(Settings {
-            id: registration::unique_name(self.name.as_deref()),
-            name: self.name.clone(),
-            version: self.version.clone(),
-            queues,
-            groups: self.groups()?,
-            slots: self.slots,
-            prefetch: self.prefetch,
-            lease: self.lease,
-            grace: self.grace,
-            upkeep: self.upkeep,
-        })
-    }
-
-    /// Tasks without a limit are claimed together, each of the others by itself.
-    fn groups(&self) -> Result<Vec<Group>, Invalid> {
-        let tasks = self.handlers.tasks();
-        if tasks.is_empty() {
-            return Err(
-                Invalid::new("tasks of a worker", "at least one").hint("add one with .task(TASK, handler)")
-            );
-        }
-        for (task, limit) in &self.limits {
-            bounded("concurrency of a task", *limit, 1, 10_000)?;
-            if !tasks.iter().any(|served| served.as_str() == task) {
-                return Err(
-                    Invalid::new("concurrency of a task", "a task that this worker serves").found(task),
-                );
-            }
-        }
-        let limit = |task: &Name| self.limits.get(task.as_str()).copied();
-        let (limited, free): (Vec<Name>, Vec<Name>) =
-            tasks.into_iter().partition(|task| limit(task).is_some());
-        let mut groups = Vec::new();
-        if !free.is_empty() {
-            groups.push(Group {
-                tasks: free,
-                limit: None,
-            });
-        }
-        groups.extend(limited.into_iter().map(|task| Group {
-            limit: limit(&task),
-            tasks: vec![task],
-        }));
-        Ok(groups)
-    }
-}
-
-fn bounded(what: &str, found: usize, least: usize, most: usize) -> Result<(), Invalid> {
-    if (least..=most).contains(&found) {
-        return Ok(());
-    }
-    Err(Invalid::new(what, format!("{least} to {most}")).found(found.to_string()))
 }

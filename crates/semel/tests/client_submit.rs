@@ -604,6 +604,27 @@ async fn whoever_waits_for_a_dead_letter_gets_the_output_of_its_replay() {
 }
 
 #[tokio::test]
+async fn an_output_that_is_no_longer_kept_is_said_so() {
+    on_each_store(async |stage| {
+        let submit = || stage.jobs.submit(CHARGE, &charge(1)).idempotency_key("k");
+        let sent = submit().await.expect("accepted");
+        stage.run_next(complete(r#"{"number": 1}"#)).await;
+        stage
+            .jobs
+            .operate("alice")
+            .delete(sent.id())
+            .await
+            .expect("deleted");
+        let gone = submit().output().await;
+        assert!(
+            matches!(gone, Err(Error::OutputGone { .. })),
+            "a stub holds the key: {gone:?}"
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn submit_idempotent_rejects_and_wait_idempotent_joins_under_the_same_key() {
     on_each_store(async |stage| {
         let task = stage.jobs.task(CHARGE);

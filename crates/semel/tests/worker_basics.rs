@@ -442,6 +442,30 @@ async fn layers_go_around_every_handler_the_last_one_outermost() {
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_layer_that_panics_is_an_error_like_any_other() {
+    on_each_store(async |jobs| {
+        let sent = jobs.submit(DOUBLE, &1).max_attempts(1).await.expect("submitted");
+        let worker = Worker::new(&jobs, 2)
+            .task(DOUBLE, double)
+            .concurrency(1)
+            .layer(|attempt, next| {
+                assert!(
+                    attempt.is_last_attempt() && attempt.max_attempts() > 1,
+                    "a layer with a bug"
+                );
+                next.run()
+            });
+        worker
+            .run_until(until_ended(&jobs, &[sent.id()]))
+            .await
+            .expect("it worked");
+        let error = job(&jobs, sent.id()).await.error.expect("it is told").message;
+        assert_eq!(error, "the handler panicked: a layer with a bug");
+    })
+    .await;
+}
+
 /// Contract 8.1: what makes no sense is refused with what is allowed, before anything runs.
 #[tokio::test]
 async fn a_worker_that_makes_no_sense_is_refused() {

@@ -9,9 +9,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use semel::schedule::{self, Overlap, Schedule};
 use semel::semel_core::error::StoreError;
-use semel::semel_core::store::{JobFilter, Page};
+use semel::semel_core::store::{JobFilter, Page, SettingChange};
 use semel::testing::{Call, Intercept, InterceptedStore};
-use semel::{Client, Job, JobResult, Retention, State, Task, Worker, millis, mins, secs, upkeep};
+use semel::{Client, Job, JobResult, Retention, State, Target, Task, Worker, millis, mins, secs, upkeep};
 
 use crate::worker_stage::{eventually, job, on_each_store, on_each_store_with_clock, pass, until_ended};
 
@@ -137,12 +137,16 @@ async fn slow(job: Job<u64>, stage: Stage) -> JobResult<u64> {
     Ok(0)
 }
 
+/// Contract 1.5: the newest fence may write for as long as nobody else was given the job, also after its lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_is_kept_until_the_store_can_be_reached() {
     on_each_store(async |jobs| {
         let sent = jobs.submit(COUNT, &100).await.expect("submitted");
         let (switch, stage) = (Arc::new(Switch::default()), Stage::default());
-        let worker = Worker::new(&intercepted(&jobs, switch.clone()), stage.clone()).task(COUNT, slow);
+        let client = intercepted(&jobs, switch.clone());
+        let worker = Worker::new(&client, stage.clone())
+            .task(COUNT, slow)
+            .lease(secs(1));
         let outage = async {
             eventually("the handler to begin", async || {
                 stage.begun.load(Ordering::SeqCst) == 1
@@ -153,8 +157,14 @@ async fn a_result_is_kept_until_the_store_can_be_reached() {
                 stage.ended.load(Ordering::SeqCst) == 1
             })
             .await;
-            tokio::time::sleep(millis(300)).await;
-            assert_eq!(job(&jobs, sent.id()).await.state, State::Running);
+            // Longer than the lease; the pause keeps everybody from being given the job meanwhile.
+            let pause = SettingChange::Pause {
+                lasting: None,
+                reason: None,
+            };
+            jobs.store().set(Target::All, pause).await.expect("paused");
+            tokio::time::sleep(millis(1_500)).await;
+            assert_ne!(job(&jobs, sent.id()).await.state, State::Complete);
             switch.is_off.store(false, Ordering::SeqCst);
             until_ended(&jobs, &[sent.id()]).await;
         };

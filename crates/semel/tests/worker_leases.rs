@@ -95,7 +95,9 @@ async fn a_lost_lease_drops_the_handler_at_once() {
             .task(LONG, careful)
             .lease(secs(1))
             .grace(secs(60))
-            .queues(["default"]);
+            // No room for a second job: it would be given the same one again.
+            .concurrency(1)
+            .prefetch(0);
         let robbed = async {
             eventually("the handler to begin", async || {
                 stage.begun.load(Ordering::SeqCst) == 1
@@ -177,6 +179,41 @@ async fn a_cancelled_handler_is_told_and_may_tidy_up() {
             stale_writes(&jobs).await,
             0,
             "there is nothing to write about a cancelled job"
+        );
+    })
+    .await;
+}
+
+/// A job that is cancelled while it waits in the buffer is not begun.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_cancelled_in_the_buffer_is_not_run() {
+    on_each_store(async |jobs| {
+        let running = jobs.submit(LONG, &0).await.expect("submitted");
+        let buffered = jobs.submit(LONG, &0).await.expect("submitted");
+        let stage = Stage::default();
+        let worker = Worker::new(&jobs, stage.clone())
+            .task(LONG, careful)
+            .concurrency(1)
+            .prefetch(1);
+        let cancelled = async {
+            eventually("both jobs to be leased", async || {
+                job(&jobs, buffered.id()).await.state == State::Running
+            })
+            .await;
+            jobs.job(buffered.id().as_str())
+                .expect("an id")
+                .cancel()
+                .await
+                .expect("cancelled");
+            tokio::time::sleep(millis(2_500)).await;
+            stage.go_on.notify_one();
+            until_ended(&jobs, &[running.id()]).await;
+        };
+        let report = worker.run_until(cancelled).await.expect("it worked");
+        assert_eq!(stage.begun.load(Ordering::SeqCst), 1);
+        assert_eq!(
+            (report.completed, report.cancelled, report.refused_writes),
+            (1, 1, 0)
         );
     })
     .await;

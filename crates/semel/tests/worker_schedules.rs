@@ -217,14 +217,14 @@ async fn a_changed_pattern_does_not_look_back_and_a_changed_input_does_not_tick_
         changed.input = semel::semel_core::json::Json::new("8").expect("JSON");
         schedule::put(&jobs, &changed).await.expect("put");
         assert_eq!(round(&jobs).await.len(), 1, "the tick of 08:10 is done");
-        changed.cron = "5 * * * *".to_owned();
+        changed.cron = "11 * * * *".to_owned();
         let view = schedule::put(&jobs, &changed).await.expect("put");
         assert_eq!(
             view.next,
-            Some(Timestamp::from_millis(1_800_263_100_000)),
-            "09:05"
+            Some(Timestamp::from_millis(1_800_263_460_000)),
+            "09:11"
         );
-        assert_eq!(round(&jobs).await.len(), 1, "08:05 is past");
+        assert_eq!(round(&jobs).await.len(), 1, "08:11 is past");
     })
     .await;
 }

@@ -80,7 +80,7 @@ fn rows(settings: &Settings) -> Vec<Row> {
     }
     match &settings.log {
         Some(log) => rows.push(Row::new("log", log.value.clone(), &log.source)),
-        None => rows.push(Row::new("log", "off", &Source::Default)),
+        None => rows.push(Row::new("log", "off, for work warn", &Source::Default)),
     }
     rows.extend(retention(settings));
     rows.extend(from_file(settings));

@@ -104,7 +104,7 @@ fn totals(stats: &Stats, dead_letters: i64, page: &Page) -> Vec<(&'static str, S
     if stats.steps_in_doubt > 0 {
         fields.push((
             "in doubt",
-            paint(Tone::Warn, format!("{} steps", count(stats.steps_in_doubt))),
+            paint(Tone::Warn, plural(stats.steps_in_doubt, "step", "steps")),
         ));
     }
     fields.push(("keys held", count(stats.active_keys)));

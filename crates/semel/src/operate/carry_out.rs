@@ -101,6 +101,9 @@ impl CarryOut {
             .on_record("carry_out", &subject, self.all(&mut turn))
             .await;
         turn.give_back(client).await;
+        if let Ok(operation) = &carried {
+            operation.drop_parts(client).await;
+        }
         carried
     }
 
@@ -176,11 +179,17 @@ impl CarryOut {
             .filter_map(|(entry, _)| act_on(operation, entry))
             .collect();
         let seed = *fresh_token().as_bytes();
-        let call = || client.store().act(acts.clone());
-        let mut outcomes = client.options().retry.run(&seed, call).await?.into_iter();
+        let mut calls = 0;
+        let call = || {
+            calls += 1;
+            client.store().act(acts.clone())
+        };
+        let outcomes = client.options().retry.run(&seed, call).await?;
+        let mut outcomes = acts.iter().zip(outcomes);
         let judged = entries.iter().zip(current).map(|(entry, is_current)| {
             let word = match is_current.then(|| outcomes.next()).flatten() {
-                Some(outcome) => refusal(operation.action, &outcome),
+                Some((act, outcome)) if calls > 1 && acted::is_done(act, &outcome) => None,
+                Some((_, outcome)) => refusal(operation.action, &outcome),
                 None => Some("changed"),
             };
             (entry.clone(), word)

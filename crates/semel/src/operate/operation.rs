@@ -145,6 +145,17 @@ impl Operation {
     }
 }
 
+impl Operation {
+    /// Removes its list, which nobody needs any more. What cannot be removed now disappears by itself.
+    pub(super) async fn drop_parts(&self, client: &Client) {
+        let kind = kind("operation_part");
+        for n in 0..self.parts {
+            let name = part_name(&self.id, n);
+            let _ = client.store().delete_document(&kind, &name, None).await;
+        }
+    }
+}
+
 /// Writes a document; gives its version, or `None` if something else was there.
 pub(super) async fn put(
     client: &Client,

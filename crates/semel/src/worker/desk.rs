@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use semel_core::ids::Name;
 use semel_core::job::State;
 use semel_core::lifecycle::Settle;
-use semel_core::store::{Retention, Store};
+use semel_core::store::Store;
 
 use crate::worker::floor::Floor;
 use crate::worker::handler::Handlers;
 use crate::worker::leases::Leases;
+use crate::worker::settings::Settings;
 use crate::worker::stop::Stop;
 
 /// What all parts of a working worker share.
@@ -23,32 +22,6 @@ pub(crate) struct Desk {
     pub(crate) floor: Floor,
     pub(crate) stop: Stop,
     pub(crate) tally: Tally,
-}
-
-/// How a worker was set up, checked.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    /// Tells this worker from all others.
-    pub(crate) id: Name,
-    /// What its owner calls it.
-    pub(crate) name: Option<String>,
-    pub(crate) version: Option<String>,
-    pub(crate) queues: Vec<Name>,
-    /// Tasks that are claimed together; all but the first have one task and a limit of their own.
-    pub(crate) groups: Vec<Group>,
-    pub(crate) slots: usize,
-    pub(crate) prefetch: Option<usize>,
-    pub(crate) lease: Duration,
-    pub(crate) grace: Duration,
-    /// How long things are kept; `None`: housekeeping is left to others.
-    pub(crate) upkeep: Option<Retention>,
-}
-
-/// Tasks that are claimed together.
-#[derive(Clone, Debug)]
-pub(crate) struct Group {
-    pub(crate) tasks: Vec<Name>,
-    pub(crate) limit: Option<usize>,
 }
 
 /// What a worker did.

@@ -73,13 +73,15 @@ impl Handlers {
         S: Clone + Send + Sync + 'static,
         H: Handler<I, O, S>,
     {
-        let handler = Arc::new(handler);
-        let state = state.clone();
+        let parts = Arc::new((handler, state.clone()));
         let run = move |attempt: Attempt| -> Working {
-            let (handler, state) = (handler.clone(), state.clone());
+            let parts = parts.clone();
             Box::pin(async move {
+                let (handler, state) = &*parts;
                 let input = read(&attempt)?;
-                let output = handler.call(Job::new(input, attempt.clone()), state).await?;
+                let output = handler
+                    .call(Job::new(input, attempt.clone()), state.clone())
+                    .await?;
                 written(&attempt, &output)
             })
         };

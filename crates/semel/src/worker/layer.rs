@@ -18,7 +18,12 @@ where
     F: Fn(Attempt, Next) -> Around + Send + Sync + 'static,
     Around: Future<Output = JobResult<Json>> + Send + 'static,
 {
-    Arc::new(move |attempt, next| Box::pin(layer(attempt, next)))
+    let layer = Arc::new(layer);
+    Arc::new(move |attempt, next| {
+        let layer = layer.clone();
+        // Called when polled: a panic is caught there.
+        Box::pin(async move { layer(attempt, next).await })
+    })
 }
 
 /// What is inside of a layer: the next layer, in the end the handler.

@@ -41,8 +41,7 @@ async fn look(desk: &Desk, seen: Mark) -> Mark {
     if now == seen {
         return seen;
     }
-    let running = desk.leases.ours(Lease::is_running);
-    for some in running.chunks(PAGE) {
+    for some in in_danger(desk).chunks(PAGE) {
         let ids: Vec<_> = some.iter().map(|lease| lease.job.id.clone()).collect();
         // A heartbeat will find out what could not be looked up now.
         let Ok(jobs) = desk.store.jobs_by_id(&ids).await else {
@@ -55,6 +54,15 @@ async fn look(desk: &Desk, seen: Mark) -> Mark {
         }
     }
     now
+}
+
+/// What is in hand; of very much that waits in the buffer nothing waits long enough to be looked at.
+fn in_danger(desk: &Desk) -> Vec<Arc<Lease>> {
+    let in_hand = desk.leases.ours(|lease| !lease.is_over());
+    if in_hand.len() <= PAGE {
+        return in_hand;
+    }
+    in_hand.into_iter().filter(|lease| lease.is_running()).collect()
 }
 
 /// Tells a handler that its job was cancelled.

@@ -1,9 +1,9 @@
 //! `semel jobs show`
 
+mod sections;
+
 use clap::Args;
 use semel_core::ids::JobId;
-use semel_core::lifecycle::AttemptResult;
-use semel_core::step::StepState;
 use semel_core::store::{FeedEntry, LedgerFilter, Page as StorePage, StepFilter, log_feed};
 use semel_core::view::{AttemptView, Job, KeyRow, LedgerEntry, Listing, StepView};
 
@@ -12,10 +12,7 @@ use crate::diagnosis::{Case, Reason};
 use crate::exit::Exit;
 use crate::live::LiveWorkers;
 use crate::problem::Problem;
-use crate::screen::{
-    Column, Page, Table, Tone, clean, count, elide, exact, one_line, paint, plural, pretty_json, relative,
-    span, state_tone,
-};
+use crate::screen::{Page, Tone, clean, one_line, paint, plural, span, state_tone};
 use crate::session::Session;
 use crate::{redact, wire, wording};
 
@@ -71,11 +68,11 @@ pub async fn run(args: ShowArgs, session: &Session) -> Result<Exit, Problem> {
     }
     page.blank();
     page.fields(facts(&known, &page));
-    payloads(job, &mut page);
-    attempts(&known.attempts, &mut page);
-    steps(&known.steps, &mut page);
-    log(&known.log, &mut page);
-    absorbed(&known, &mut page);
+    sections::payloads(job, &mut page);
+    sections::attempts(&known.attempts, &mut page);
+    sections::steps(&known.steps, &mut page);
+    sections::log(&known.log, &mut page);
+    sections::absorbed(&known.absorbed, &mut page);
     session.screen.print(&page)?;
     Ok(Exit::Done)
 }
@@ -213,145 +210,4 @@ fn key_fields(known: &Known) -> Vec<(&'static str, String)> {
         fields.push(("absorbed", plural(row.absorbed, "submission", "submissions")));
     }
     fields
-}
-
-fn payloads(job: &Job, page: &mut Page) {
-    if job.stub {
-        page.blank();
-        page.say("Only a stub is left: input, headers and metadata are no longer kept.");
-        return;
-    }
-    let named = [
-        ("Input", Some(&job.input)),
-        ("Output", job.output.as_ref()),
-        ("Meta", job.meta.as_ref()),
-    ];
-    for (name, json) in named {
-        let Some(json) = json else { continue };
-        page.heading(name);
-        let text = json.as_str();
-        let shown = match text.chars().count() + 2 <= page.width() && !text.contains('\n') {
-            true => text.to_owned(),
-            false => pretty_json(text),
-        };
-        for line in shown.lines() {
-            page.line(format!("  {}", clean(line)));
-        }
-    }
-}
-
-fn attempts(attempts: &[AttemptView], page: &mut Page) {
-    if attempts.is_empty() {
-        return;
-    }
-    page.heading("Attempts");
-    let mut table = Table::new([
-        Column::right("#"),
-        Column::left("RESULT"),
-        Column::left("WHEN"),
-        Column::right("TOOK"),
-        Column::wide("WORKER"),
-        Column::wide("ERROR"),
-    ]);
-    for attempt in attempts {
-        let end = &attempt.end;
-        let took = end
-            .began_at
-            .map_or_else(|| "-".to_owned(), |began| span(end.ended_at.since(began)));
-        let worker = attempt.worker.as_ref().map_or("-", |worker| worker.as_str());
-        table.row([
-            end.attempt.to_string(),
-            paint(result_tone(end.result), result_word(end.result)),
-            relative(end.ended_at, page.now()),
-            took,
-            Table::cell(elide(worker, 24)),
-            one_line(end.error.as_deref().unwrap_or_default()),
-        ]);
-    }
-    page.table(&table);
-}
-
-fn steps(steps: &[StepView], page: &mut Page) {
-    if steps.is_empty() {
-        return;
-    }
-    page.heading("Steps");
-    let mut table = Table::new([
-        Column::wide("STEP"),
-        Column::left("STATE"),
-        Column::left("BEGUN"),
-        Column::wide("OUTPUT"),
-    ]);
-    for step in steps {
-        let (tone, word) = match step.state {
-            _ if step.in_doubt => (Tone::Warn, "in doubt"),
-            StepState::Begun => (Tone::Busy, "begun"),
-            StepState::Confirmed => (Tone::Good, "confirmed"),
-            StepState::Refused => (Tone::Quiet, "did not happen"),
-        };
-        let output = step.output.as_ref().map_or("-", |output| output.as_str());
-        table.row([
-            Table::cell(elide(step.name.as_str(), 30)),
-            paint(tone, word),
-            relative(step.begun_at, page.now()),
-            elide(&one_line(output), 60),
-        ]);
-    }
-    page.table(&table);
-}
-
-fn result_word(result: AttemptResult) -> &'static str {
-    match result {
-        AttemptResult::Complete => "complete",
-        AttemptResult::Error => "error",
-        AttemptResult::Failed => "failed",
-        AttemptResult::Snoozed => "snoozed",
-        AttemptResult::HandedBack => "handed back",
-        AttemptResult::Parked => "parked",
-        AttemptResult::Cancelled => "cancelled",
-        AttemptResult::Expired => "expired",
-    }
-}
-
-fn result_tone(result: AttemptResult) -> Tone {
-    match result {
-        AttemptResult::Complete => Tone::Good,
-        AttemptResult::Error | AttemptResult::Expired | AttemptResult::Parked => Tone::Warn,
-        AttemptResult::Failed => Tone::Bad,
-        AttemptResult::Snoozed | AttemptResult::HandedBack | AttemptResult::Cancelled => Tone::Quiet,
-    }
-}
-
-fn log(lines: &[FeedEntry], page: &mut Page) {
-    if lines.is_empty() {
-        return;
-    }
-    page.heading("Log");
-    for entry in lines {
-        let text: String = entry.body.read().unwrap_or_else(|_| entry.body.to_string());
-        page.line(format!(
-            "  {}  {}",
-            paint(Tone::Quiet, exact(entry.at)),
-            one_line(&text)
-        ));
-    }
-}
-
-fn absorbed(known: &Known, page: &mut Page) {
-    let entries = &known.absorbed.items;
-    if entries.is_empty() {
-        return;
-    }
-    page.heading("Absorbed by this job");
-    page.table(&keys::ledger_table(entries, false, page));
-    if known.absorbed.next_cursor.is_some() {
-        let digest = keys::short(entries[0].digest);
-        page.line(paint(
-            Tone::Quiet,
-            format!(
-                "The newest {}; all: semel keys show {digest}",
-                count(entries.len() as i64)
-            ),
-        ));
-    }
 }
