@@ -28,7 +28,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(10);
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 enum Source {
-    Server(Client),
+    Server(Box<Client>),
     Cluster(Box<ClusterClient>, Vec<String>),
     Sentinel(Box<AsyncMutex<SentinelClient>>),
 }
@@ -87,7 +87,7 @@ impl Link {
             hint: "check the URL".to_owned(),
         };
         let source = match &options.place {
-            Place::Server(url) => Source::Server(Client::open(url.as_str()).map_err(unusable)?),
+            Place::Server(url) => Source::Server(Box::new(Client::open(url.as_str()).map_err(unusable)?)),
             Place::Cluster(urls) => {
                 let cluster = ClusterClient::builder(urls.iter().map(String::as_str))
                     .connection_timeout(options.timeout)
