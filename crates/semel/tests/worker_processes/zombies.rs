@@ -19,13 +19,17 @@ const TOGETHER: usize = 10;
 const LENGTHS: [u64; 2] = [400, 60_000];
 
 pub async fn campaign(full: bool) -> String {
-    let rounds = if full { 20 } else { 2 };
+    let goal = if full { 200 } else { 20 };
     let place = Place::new().await;
     let workers: Vec<Process> = (0..TOGETHER)
         .map(|n| place.start("long", &[&format!("queue-{n}")]))
         .collect();
     let (mut wake_ups, mut in_a_commit) = (0, 0);
-    for _ in 0..rounds {
+    while wake_ups < goal {
+        assert!(
+            in_a_commit <= goal / TOGETHER,
+            "too many workers were stopped in a commit"
+        );
         match round(&place.jobs, &workers).await {
             Some(woken) => wake_ups += woken,
             None => in_a_commit += 1,
@@ -41,14 +45,14 @@ pub async fn campaign(full: bool) -> String {
     }
     assert_eq!(completed, 0, "a zombie's settlement was accepted");
     assert!(
-        wake_ups >= rounds * TOGETHER / 2,
-        "only {wake_ups} wake-ups: too many were stopped in a commit"
-    );
-    assert!(
         refused >= wake_ups as i64,
         "{wake_ups} wake-ups, {refused} refused writes"
     );
-    assert_eq!(told, refused, "what the workers say and what the store counts");
+    // A call that was under way when its worker was stopped is sent again: refused twice, heard of once.
+    assert!(
+        told >= wake_ups as i64 && told <= refused,
+        "heard of {told}, counted {refused}"
+    );
     format!(
         "zombies: {wake_ups} wake-ups, {refused} stale writes refused (and said so by the workers: {told}), 0 accepted; rounds given up because a worker was stopped in a commit: {in_a_commit}"
     )
@@ -71,7 +75,8 @@ async fn round(jobs: &Client, workers: &[Process]) -> Option<usize> {
     let robbed = tokio::time::timeout(secs(3), rob(jobs, ids.len())).await;
     workers.iter().for_each(|worker| worker.signal("CONT"));
     let Ok(claimed) = robbed else {
-        rob(jobs, ids.len()).await;
+        let claimed = rob(jobs, ids.len()).await;
+        settle(jobs, claimed).await;
         return None;
     };
     // A worker may have ended its short job before it was stopped.
@@ -138,7 +143,13 @@ async fn settle(jobs: &Client, claimed: Vec<Claimed>) {
         assert_eq!(ended.output, Some(output.clone()));
         let ends = jobs.store().attempts(&job.id).await.expect("an answer");
         let ends: Vec<AttemptResult> = ends.iter().map(|attempt| attempt.end.result).collect();
-        assert_eq!(ends, [AttemptResult::Expired, AttemptResult::Complete]);
+        // On a busy machine a worker may have lost the job once before.
+        let (last, before) = ends.split_last().expect("it ended");
+        assert_eq!(*last, AttemptResult::Complete);
+        assert!(
+            before.iter().all(|end| *end == AttemptResult::Expired),
+            "{ends:?}"
+        );
     }
 }
 
