@@ -9,17 +9,16 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use semel_core::error::Invalid;
-use semel_core::ids::{Digest, JobId};
-use semel_core::job::{Outcome, State};
+use semel_core::ids::Digest;
 use semel_core::limits;
-use semel_core::store::{Admitted, Store, Submitted};
-use semel_core::submission::{Prepared, RunAt, Submission};
+use semel_core::store::{Store, Submitted};
+use semel_core::submission::{Prepared, Submission};
 use semel_core::time::Timestamp;
-use semel_core::view::HolderView;
 
 use crate::clock;
-use crate::coalesce::{Coalescer, share};
+use crate::coalesce::Coalescer;
 use crate::error::Error;
+use crate::spool::answers::{Broken, again, answer};
 use crate::spool::directory::{Directory, Kept, apart};
 use crate::spool::drain::{Drained, drain};
 use crate::spool::record::Record;
@@ -53,9 +52,6 @@ struct Core {
     failures: AtomicU32,
     news: Notify,
 }
-
-/// Why nothing could be kept, for each of those who tried together.
-type Broken = (io::ErrorKind, String);
 
 impl Keeper {
     /// Opens the spool of a store. What was left in it by an earlier process waits like one's own.
@@ -227,26 +223,6 @@ impl Core {
     }
 }
 
-/// What one is told whose submission was to be kept.
-fn answer(
-    submission: &Submission,
-    key: Option<Digest>,
-    kept: Result<Kept, Broken>,
-    now: Timestamp,
-) -> Result<Submitted, Error> {
-    match kept {
-        Ok(Kept::Full(entries)) => Err(Error::SpoolFull { entries }),
-        Err((kind, message)) => Err(Error::Spool {
-            doing: "keeping a submission".to_owned(),
-            source: io::Error::new(kind, message),
-        }),
-        Ok(Kept::Yes) => {
-            tracing::warn!(task = %submission.task, token = %submission.token, "the store is out of reach, a submission waits in the spool");
-            Ok(Submitted::Job(Box::new(spooled(submission, key, now))))
-        }
-    }
-}
-
 /// The task that drains in the background; stops when this is dropped.
 pub(crate) struct Drainer(JoinHandle<()>);
 
@@ -264,43 +240,4 @@ impl Drop for Drainer {
 
 fn weigh(record: &Record) -> usize {
     record.submission.input.as_str().len()
-}
-
-/// What a submission that waits is answered: the id it will have, unless its key is held by then.
-fn spooled(submission: &Submission, key: Option<Digest>, now: Timestamp) -> Admitted {
-    let state = match submission.run_at {
-        RunAt::Now => State::Queued,
-        RunAt::At(_) | RunAt::After(_) => State::Scheduled,
-    };
-    Admitted {
-        outcome: Outcome::Spooled,
-        job: HolderView {
-            id: JobId::from(submission.token),
-            task: submission.task.clone(),
-            state,
-            enqueued_at: now,
-        },
-        key,
-        would: None,
-        collides_with: None,
-    }
-}
-
-/// The same result for each of those who shared a drain.
-fn again(drained: &Result<Drained, Error>) -> Result<Drained, Error> {
-    match drained {
-        Ok(drained) => Ok(*drained),
-        Err(Error::StoreUnavailable { source }) => Err(Error::StoreUnavailable {
-            source: share(source),
-        }),
-        Err(Error::Store(source)) => Err(Error::Store(share(source))),
-        Err(Error::Spool { doing, source }) => Err(Error::Spool {
-            doing: doing.clone(),
-            source: io::Error::new(source.kind(), source.to_string()),
-        }),
-        Err(other) => Err(Error::Spool {
-            doing: "draining it".to_owned(),
-            source: io::Error::other(other.to_string()),
-        }),
-    }
 }
