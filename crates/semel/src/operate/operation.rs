@@ -13,8 +13,7 @@ use semel_core::time::Millis;
 
 use crate::client::Client;
 use crate::error::Error;
-use crate::operate::action::Action;
-use crate::operate::plan::Sample;
+use crate::operate::plan::{Action, Sample};
 
 /// How long plans and what came of them are kept.
 const KEPT: Millis = Millis::from_days(30);
