@@ -394,24 +394,44 @@ async fn an_operation_keeps_its_rate_shows_its_progress_and_stops_when_aborted()
     .await;
 }
 
-/// The one who carries out dies in the middle; another carries on, and nothing is done twice.
+/// The one who carries out ends between an act and the note of it, the worst moment there is; another carries
+/// on, and nothing is done twice.
 #[tokio::test]
 async fn an_operation_is_carried_on_from_where_it_was_left() {
     on_each_store(async |stage| {
         dead_letters(&stage, 250).await;
-        let operator = stage.jobs.operate("alice");
+        let store = Arc::new(Wrapped::new(stage.store.clone()));
+        let jobs = connect_to(store.clone())
+            .retry(Retry::never())
+            .await
+            .expect("a client");
+        let operator = jobs.operate("alice");
         let plan = operator
             .plan(Action::Retry, state(State::Failed))
             .await
             .expect("a plan");
-        let running = tokio::spawn(operator.carry_out(&plan.id).rate(100).into_future());
-        while stage.count(Counter::Retried).await < 100 {
-            tokio::time::sleep(millis(2)).await;
-        }
-        running.abort();
-        let _ = running.await;
+        store.down_after_act.store(true, Ordering::Release);
+        let cut_off = operator.carry_out(&plan.id).await;
+        assert!(
+            matches!(cut_off, Err(Error::StoreUnavailable { .. })),
+            "{cut_off:?}"
+        );
+        assert_eq!(stage.count(Counter::Retried).await, 100, "a step was done");
+        assert_eq!(
+            stage
+                .jobs
+                .operation(&plan.id)
+                .await
+                .expect("a document")
+                .progress
+                .seen(),
+            0,
+            "and not noted"
+        );
+
         // What was retried has failed again by now: a step that is repeated must leave it alone.
         fail_all(&stage).await;
+        store.is_down(false);
         let early = operator.carry_out(&plan.id).await;
         assert!(
             matches!(early, Err(Error::UnderWay { .. })),
@@ -420,12 +440,32 @@ async fn an_operation_is_carried_on_from_where_it_was_left() {
         stage.pass(mins(1));
         let done = operator.carry_out(&plan.id).await.expect("carried on");
         assert_eq!((done.status, done.progress.seen()), (Status::Done, 250));
-        assert_eq!(
-            stage.count(Counter::Retried).await,
-            250,
-            "each once: {:?}",
-            done.progress
-        );
+        assert_eq!(done.progress.refused, [("changed".to_owned(), 100)].into());
+        assert_eq!(stage.count(Counter::Retried).await, 250, "each once");
+    })
+    .await;
+}
+
+/// Whoever stops waiting stops it; another carries on.
+#[tokio::test]
+async fn an_operation_that_was_dropped_is_carried_on() {
+    on_each_store(async |stage| {
+        dead_letters(&stage, 250).await;
+        let operator = stage.jobs.operate("alice");
+        let plan = operator
+            .plan(Action::Replay, state(State::Failed))
+            .await
+            .expect("a plan");
+        let running = tokio::spawn(operator.carry_out(&plan.id).rate(100).into_future());
+        while stage.count(Counter::Accepted).await < 350 {
+            tokio::time::sleep(millis(2)).await;
+        }
+        running.abort();
+        let _ = running.await;
+        stage.pass(mins(1));
+        let done = operator.carry_out(&plan.id).await.expect("carried on");
+        assert_eq!((done.status, done.progress.done), (Status::Done, 250));
+        assert_eq!(stage.count(Counter::Accepted).await, 500);
     })
     .await;
 }

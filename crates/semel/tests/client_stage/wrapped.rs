@@ -26,6 +26,8 @@ pub struct Wrapped {
     pub down_while: Option<PathBuf>,
     /// So many submissions are applied, but not answered.
     pub lose_replies: AtomicU32,
+    /// The next act is applied and answered; then the store is out of reach.
+    pub down_after_act: AtomicBool,
     /// Each submission takes so long.
     pub slow: Option<Duration>,
 }
@@ -38,6 +40,7 @@ impl Wrapped {
             down: AtomicBool::new(false),
             down_while: None,
             lose_replies: AtomicU32::new(0),
+            down_after_act: AtomicBool::new(false),
             slow: None,
         }
     }
@@ -118,6 +121,9 @@ impl Store for Wrapped {
     async fn act(&self, batch: Vec<Act>) -> Result<Vec<ActOutcome>, StoreError> {
         self.reach()?;
         let answers = self.inner.act(batch).await?;
+        if self.down_after_act.swap(false, Ordering::AcqRel) {
+            self.is_down(true);
+        }
         self.reply(answers)
     }
 
