@@ -21,7 +21,7 @@ use stage::{Rng, accept, accepted, complete, median, now};
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 /// Longer than any test is willing to wait: a wait that lasts so long was never ended by a wake-up.
-const LONG: Duration = Duration::from_secs(10);
+const LONG: Duration = Duration::from_secs(60);
 
 fn open(path: &Path) -> Arc<SqliteStore> {
     // Syncing costs what the disk costs; what is measured here is the way from a commit to a waiter.
@@ -297,15 +297,23 @@ async fn idle() {
     }
     let waiters: Vec<_> = (0..4).map(|_| wait(&store, work())).collect();
     tokio::time::sleep(Duration::from_millis(100)).await;
-    let (began, before) = (now(), processor_time());
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    let (used, passed) = (processor_time() - before, began.elapsed());
-    let percent = 100.0 * used.as_secs_f64() / passed.as_secs_f64();
-    eprintln!("idle: {used:?} of processor time in {passed:?}, {percent:.2} %");
+    // What else the machine does can only add to it: the best of a few windows is what waiting itself costs.
+    let mut least = f64::MAX;
+    for _ in 0..4 {
+        let (began, before) = (now(), processor_time());
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let (used, passed) = (processor_time() - before, began.elapsed());
+        let percent = 100.0 * used.as_secs_f64() / passed.as_secs_f64();
+        eprintln!("idle: {used:?} of processor time in {passed:?}, {percent:.2} %");
+        least = least.min(percent);
+        if least <= 1.0 {
+            break;
+        }
+    }
     assert!(
         waiters.iter().all(|waiter| !waiter.is_finished()),
         "nothing has changed"
     );
-    assert!(percent <= 1.0, "{percent} %");
+    assert!(least <= 1.0, "{least} %");
     waiters.iter().for_each(JoinHandle::abort);
 }

@@ -70,11 +70,11 @@ impl Client {
             _drainer: keeper.clone().map(Drainer::start),
             keeper,
             rates: Rates::default(),
+            submissions: together(&store),
+            look_ups: looked_up_together(&store),
             store,
             shown,
             options,
-            submissions: Coalescer::new(limits::BATCH, weigh),
-            look_ups: Coalescer::new(limits::PAGE, |_| 0),
         };
         Ok(Client {
             inner: Arc::new(inner),
@@ -129,8 +129,7 @@ impl Client {
 
     /// Sends one submission to the store, together with others that come at the same time.
     pub(crate) async fn send(&self, submission: &Submission) -> Result<store::Submitted, StoreError> {
-        let together = &self.inner.submissions;
-        let call = || together.call(submission, |batch| self.store().submit(batch));
+        let call = || self.inner.submissions.call(submission);
         self.options().retry.run(submission.token.as_bytes(), call).await
     }
 
@@ -181,8 +180,7 @@ impl Client {
     }
 
     async fn look(&self, id: &JobId) -> Result<Option<Job>, StoreError> {
-        let look = |ids: Vec<JobId>| async move { self.store().jobs_by_id(&ids).await };
-        self.inner.look_ups.call(id, look).await
+        self.inner.look_ups.call(id).await
     }
 
     pub(crate) fn rates(&self) -> &Rates {
@@ -198,6 +196,28 @@ impl fmt::Debug for Client {
             .field("producer", &self.producer)
             .finish_non_exhaustive()
     }
+}
+
+/// Concurrent submissions become batches.
+fn together(store: &Arc<dyn Store>) -> Coalescer<Submission, store::Submitted> {
+    let store = store.clone();
+    Coalescer::new(limits::BATCH, weigh, move |batch| {
+        let store = store.clone();
+        async move { store.submit(batch).await }
+    })
+}
+
+/// Concurrent look-ups become batches: so many may wait for a job each.
+fn looked_up_together(store: &Arc<dyn Store>) -> Coalescer<JobId, Option<Job>> {
+    let store = store.clone();
+    Coalescer::new(
+        limits::PAGE,
+        |_| 0,
+        move |ids: Vec<JobId>| {
+            let store = store.clone();
+            async move { store.jobs_by_id(&ids).await }
+        },
+    )
 }
 
 fn weigh(submission: &Submission) -> usize {

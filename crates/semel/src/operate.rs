@@ -1,14 +1,17 @@
 //! What a person does to a store: with a name, for a reason, on record (contract 6, 7.3).
 
+mod action;
 mod audit;
 mod carry_out;
 mod operation;
 mod plan;
+mod turn;
 
+pub use action::{Action, Selection};
 pub use audit::AuditEntry;
 pub use carry_out::CarryOut;
 pub use operation::{Operation, Progress, Status};
-pub use plan::{Action, Planning, Sample, Selection};
+pub use plan::{Planning, Sample};
 
 use std::time::Duration;
 

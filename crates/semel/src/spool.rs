@@ -5,10 +5,12 @@
 //! one drains at a time, by locks that the system gives up when their process dies. A submission keeps
 //! its token, so one that is sent twice, because a reply was lost or a drain was killed, is one job.
 
+mod answers;
 mod directory;
 mod drain;
 mod keeper;
 mod record;
+mod segment;
 
 pub use drain::Drained;
 pub(crate) use keeper::{Drainer, Keeper};

@@ -1,12 +1,16 @@
 //! One submission, said as a sentence that ends in `.await`.
 
+mod draft;
 mod many;
+mod moment;
 pub(crate) mod wish;
+
+pub use moment::Moment;
 
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,17 +20,16 @@ use semel_core::error::Invalid;
 use semel_core::ids::{Name, Token};
 use semel_core::json::Json;
 use semel_core::store::Explanation;
-use semel_core::submission::{Policy, RunAt, Submission};
-use semel_core::time::Timestamp;
+use semel_core::submission::{RunAt, Submission};
 
 use crate::client::Client;
 use crate::error::Error;
-use crate::ids::fresh_token;
 use crate::policy::Dedup;
 use crate::request::SubmitRequest;
-use crate::submit::wish::{Shape, Source, Wish};
+use crate::submit::draft::Draft;
+use crate::submit::wish::{Shape, Source};
 use crate::submitted::Submitted;
-use crate::task::{Settings, Task, TaskPolicy};
+use crate::task::{Settings, Task};
 use crate::wait::Output;
 
 impl Client {
@@ -73,15 +76,6 @@ pub struct Submit<O = serde_json::Value> {
     output: PhantomData<fn() -> O>,
 }
 
-#[derive(Clone, Debug)]
-struct Draft {
-    submission: Submission,
-    wish: Wish,
-    standing: TaskPolicy,
-    /// The policy of a submission that came as a whole.
-    given: Option<Policy>,
-}
-
 impl<O> Submit<O> {
     fn new(client: &Client, task: &str, input: Result<Json, Invalid>, settings: Settings) -> Self {
         let draft = Draft::new(task, input, settings).map(|mut draft| {
@@ -103,12 +97,7 @@ impl<O> Submit<O> {
     fn of(client: &Client, submission: Result<Submission, Invalid>) -> Self {
         let draft = submission.map(|mut submission| {
             submission.producer = submission.producer.or_else(|| client.producer().cloned());
-            Draft {
-                given: Some(submission.policy.clone()),
-                submission,
-                wish: Wish::default(),
-                standing: TaskPolicy::Unsaid,
-            }
+            Draft::whole(submission)
         });
         Submit {
             client: client.clone(),
@@ -350,60 +339,5 @@ impl<O> IntoFuture for Submit<O> {
         let client = self.client.clone();
         let submission = self.submission();
         Box::pin(async move { client.admit(submission?).await })
-    }
-}
-
-impl Draft {
-    fn new(task: &str, input: Result<Json, Invalid>, settings: Settings) -> Result<Self, Invalid> {
-        let mut submission = Submission::new(fresh_token(), Name::new(task)?, input?);
-        if let Some(queue) = settings.queue {
-            submission.queue = Name::new(queue)?;
-        }
-        submission.max_attempts = settings.max_attempts.unwrap_or(submission.max_attempts);
-        submission.max_deliveries = settings.max_deliveries.unwrap_or(submission.max_deliveries);
-        submission.priority = settings.priority.unwrap_or(submission.priority);
-        submission.content.timeout = settings.timeout.map(Into::into);
-        Ok(Draft {
-            submission,
-            wish: Wish::default(),
-            standing: settings.policy,
-            given: None,
-        })
-    }
-
-    fn finish(self) -> Result<Submission, Invalid> {
-        let mut submission = self.submission;
-        submission.policy = match self.given {
-            Some(policy) => self.wish.beside(policy)?,
-            None => self.wish.policy(submission.task.as_str(), self.standing)?,
-        };
-        crate::worker::carry_trace(&mut submission.content.headers);
-        Ok(submission)
-    }
-}
-
-/// A moment, in any of the types people have one in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment(pub(crate) Timestamp);
-
-impl From<Timestamp> for Moment {
-    fn from(at: Timestamp) -> Self {
-        Moment(at)
-    }
-}
-
-impl From<jiff::Timestamp> for Moment {
-    fn from(at: jiff::Timestamp) -> Self {
-        Moment(Timestamp::from_millis(at.as_millisecond()))
-    }
-}
-
-impl From<SystemTime> for Moment {
-    fn from(at: SystemTime) -> Self {
-        let millis = |length: Duration| i64::try_from(length.as_millis()).unwrap_or(i64::MAX);
-        Moment(Timestamp::from_millis(match at.duration_since(UNIX_EPOCH) {
-            Ok(since) => millis(since),
-            Err(before) => -millis(before.duration()),
-        }))
     }
 }

@@ -79,7 +79,7 @@ async fn what_does_not_finish_within_the_grace_is_handed_back() {
             .task(LONG, sleeper)
             .grace(millis(100));
         let stopped = eventually("the handler to begin", async || begun.load(Ordering::SeqCst) == 1);
-        let report = tokio::time::timeout(secs(5), worker.run_until(stopped)).await;
+        let report = tokio::time::timeout(secs(25), worker.run_until(stopped)).await;
         assert_eq!(report.expect("in time").expect("it worked").handed_back, 1);
         let back = job(&jobs, sent.id()).await;
         assert_eq!((back.state, back.attempt, back.deliveries), (State::Queued, 0, 0));

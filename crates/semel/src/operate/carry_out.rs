@@ -5,11 +5,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use semel_core::error::Invalid;
-use semel_core::ids::Token;
 use semel_core::job::State;
-use semel_core::json::Json;
-use semel_core::store::{Act, ActOutcome, Expect};
-use semel_core::time::Millis;
+use semel_core::store::{Act, ActOutcome};
 use semel_core::view::Job;
 
 use crate::acted;
@@ -17,15 +14,14 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::ids::fresh_token;
 use crate::operate::Operator;
-use crate::operate::operation::{Entry, Operation, Status, kind, put_for};
-use crate::operate::plan::Action;
+use crate::operate::action::Action;
+use crate::operate::operation::{Entry, Operation, Status};
+use crate::operate::turn::Turn;
 
 /// Acts in one step; what a crash repeats at most.
 const STEP: usize = 100;
 /// Refusals that are kept as examples.
 const REFUSALS: usize = 10;
-/// How long one who carries out a plan may be silent before another may take over.
-const TURN: Millis = Millis::from_secs(15);
 
 impl Client {
     /// A bulk act as it stands.
@@ -269,45 +265,5 @@ fn refusal(action: Action, outcome: &ActOutcome) -> Option<&'static str> {
         (_, ActOutcome::NotInDoubt) => Some("not_in_doubt"),
         (_, ActOutcome::Closed { .. }) => Some("closed"),
         (_, ActOutcome::Invalid(_)) => Some("invalid"),
-    }
-}
-
-/// The right to carry out a plan, kept as a document that disappears with whoever has it.
-struct Turn {
-    id: String,
-    token: Token,
-    version: i64,
-}
-
-impl Turn {
-    async fn take(client: &Client, id: &str) -> Result<Self, Error> {
-        let token = fresh_token();
-        let mut turn = Turn {
-            id: id.to_owned(),
-            token,
-            version: 0,
-        };
-        turn.write(client, Expect::Absent).await?;
-        Ok(turn)
-    }
-
-    async fn keep(&mut self, client: &Client) -> Result<(), Error> {
-        self.write(client, Expect::Version(self.version)).await
-    }
-
-    async fn write(&mut self, client: &Client, expect: Expect) -> Result<(), Error> {
-        let body = Json::of(&self.token)?;
-        let written = put_for(client, "operation_turn", self.id.clone(), body, expect, TURN).await?;
-        self.version = written.ok_or_else(|| Error::UnderWay { id: self.id.clone() })?;
-        Ok(())
-    }
-
-    /// Lets another begin at once. If that cannot be said, the turn runs out by itself.
-    async fn give_back(self, client: &Client) {
-        let kind = kind("operation_turn");
-        let _ = client
-            .store()
-            .delete_document(&kind, &self.id, Some(self.version))
-            .await;
     }
 }

@@ -13,7 +13,8 @@ use semel_core::time::Millis;
 
 use crate::client::Client;
 use crate::error::Error;
-use crate::operate::plan::{Action, Sample};
+use crate::operate::action::Action;
+use crate::operate::plan::Sample;
 
 /// How long plans and what came of them are kept.
 const KEPT: Millis = Millis::from_days(30);

@@ -5,12 +5,10 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use semel_core::error::Invalid;
 use semel_core::ids::{Digest, JobId, Name};
 use semel_core::job::State;
-use semel_core::json::Json;
 use semel_core::limits;
 use semel_core::store::{JobFilter, KeyFilter, Page};
 use semel_core::view::{HolderView, Job};
@@ -19,6 +17,7 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::ids::fresh_token;
 use crate::operate::Operator;
+use crate::operate::action::{Action, Selection};
 use crate::operate::operation::{Entry, Operation, Progress, Status};
 
 /// How many can be acted on by one plan.
@@ -27,70 +26,6 @@ const MOST: usize = 1_000_000;
 const KEYS_LOOKED_AT: usize = 10_000;
 /// How many are shown.
 const SAMPLES: usize = 10;
-
-/// What is done to each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Action {
-    /// Ends jobs that have not ended.
-    Cancel,
-    /// Gives failed and cancelled jobs a new life.
-    Retry,
-    /// Makes fresh jobs of dead letters.
-    Replay,
-    /// Frees keys.
-    Release,
-    /// Removes jobs that have ended.
-    Delete,
-}
-
-impl Action {
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Action::Cancel => "cancel",
-            Action::Retry => "retry",
-            Action::Replay => "replay",
-            Action::Release => "release",
-            Action::Delete => "delete",
-        }
-    }
-
-    fn applies_to(self, job: &Job) -> bool {
-        match self {
-            Action::Cancel => !job.state.is_terminal(),
-            Action::Delete => job.state.is_terminal(),
-            Action::Retry => {
-                matches!(job.state, State::Failed | State::Cancelled)
-                    && job.replayed_as.is_none()
-                    && !job.stub
-            }
-            Action::Replay => job.state == State::Failed && job.replayed_as.is_none() && !job.stub,
-            Action::Release => job.key.as_ref().is_some_and(|key| key.held),
-        }
-    }
-}
-
-/// Which jobs or keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Selection {
-    /// Jobs; to release, the keys they hold.
-    Jobs(JobFilter),
-    /// Keys; only to release them.
-    Keys(KeyFilter),
-}
-
-impl From<JobFilter> for Selection {
-    fn from(filter: JobFilter) -> Self {
-        Selection::Jobs(filter)
-    }
-}
-
-impl From<KeyFilter> for Selection {
-    fn from(filter: KeyFilter) -> Self {
-        Selection::Keys(filter)
-    }
-}
 
 /// One of those to be acted on, for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,7 +91,7 @@ impl Planning {
         let operation = Operation {
             id: fresh_token().to_string(),
             action: self.action,
-            filter: describe(&self.which)?,
+            filter: self.which.describe()?,
             actor: self.operator.actor()?.to_string(),
             reason: self.operator.reason()?.map(str::to_owned),
             status: Status::Planned,
@@ -301,25 +236,4 @@ impl<'a> Draft<'a> {
         }
         Ok(())
     }
-}
-
-fn describe(which: &Selection) -> Result<Json, Invalid> {
-    Json::of(&match which {
-        Selection::Jobs(filter) => json!({
-            "state": filter.state,
-            "queue": filter.queue,
-            "task": filter.task,
-            "key": filter.key,
-            "error": filter.error,
-            "since": filter.since.map(|at| at.to_string()),
-            "until": filter.until.map(|at| at.to_string()),
-            "dead_letters": filter.dead_letters,
-        }),
-        Selection::Keys(filter) => json!({
-            "text": filter.text,
-            "scope": filter.scope,
-            "task": filter.task,
-            "job": filter.job,
-        }),
-    })
 }

@@ -8,7 +8,7 @@
 //! * `spool.json`: the store all this is meant for.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 use semel_core::error::Invalid;
 use semel_core::time::Timestamp;
 
-use crate::clock;
 use crate::error::Error;
 use crate::spool::record::Record;
+use crate::spool::segment::{Open, Segment, Segments, read_text};
 use crate::spool::{Bounds, SpoolStatus};
 
 /// Records in a segment, so that each is one call to the store.
@@ -46,39 +46,10 @@ pub(super) enum Kept {
     Full(u64),
 }
 
-/// A sealed segment. Nobody changes one but who drains.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Segment {
-    number: u64,
-    records: u64,
-    since: i64,
-    bytes: u64,
-    path: PathBuf,
-}
-
 #[derive(Serialize, Deserialize)]
 struct Identity {
     version: u32,
     store: String,
-}
-
-#[derive(Default)]
-struct Segments {
-    sealed: Vec<Segment>,
-    open: Vec<(u64, PathBuf)>,
-}
-
-impl Segments {
-    fn newest(&self) -> u64 {
-        let sealed = self.sealed.iter().map(|segment| segment.number);
-        let open = self.open.iter().map(|(number, _)| *number);
-        sealed.chain(open).max().unwrap_or(0)
-    }
-
-    /// Later than all there are, and hardly the number of one that is gone already.
-    fn next(&self) -> u64 {
-        (self.newest() + 1).max(clock::now().as_millis().unsigned_abs())
-    }
 }
 
 impl Directory {
@@ -143,7 +114,7 @@ impl Directory {
     /// Appends records, as far as there is room; durable when this returns. Also gives the number of their segment.
     pub(super) fn append(&self, records: &[Record], bounds: Bounds) -> io::Result<(Vec<Kept>, u64)> {
         let _lock = self.lock("append.lock")?;
-        let segments = self.segments()?;
+        let segments = Segments::list(&self.path)?;
         let (mut entries, mut bytes) = segments.sealed.iter().fold((0, 0), |(entries, bytes), segment| {
             (entries + segment.records, bytes + segment.bytes)
         });
@@ -172,7 +143,7 @@ impl Directory {
 
     /// Whether everything up to a segment is gone.
     pub(super) fn is_past(&self, number: u64) -> io::Result<bool> {
-        let segments = self.segments()?;
+        let segments = Segments::list(&self.path)?;
         let sealed = segments.sealed.iter().map(|segment| segment.number);
         let open = segments.open.iter().map(|(number, _)| *number);
         Ok(sealed.chain(open).all(|found| found > number))
@@ -180,7 +151,7 @@ impl Directory {
 
     /// The number of the newest segment; 0 if there is none.
     pub(super) fn newest(&self) -> io::Result<u64> {
-        Ok(self.segments()?.newest())
+        Ok(Segments::list(&self.path)?.newest())
     }
 
     /// What was cut off in the middle by a power cut is a line of its own, which reading notices.
@@ -217,10 +188,10 @@ impl Directory {
     /// Seals what is open, and gives everything that is sealed, oldest first.
     pub(super) fn seal(&self) -> io::Result<Vec<Segment>> {
         let _lock = self.lock("append.lock")?;
-        for (number, path) in &self.segments()?.open {
+        for (number, path) in &Segments::list(&self.path)?.open {
             self.seal_one(*number, path)?;
         }
-        Ok(self.segments()?.sealed)
+        Ok(Segments::list(&self.path)?.sealed)
     }
 
     fn seal_one(&self, number: u64, path: &Path) -> io::Result<()> {
@@ -247,7 +218,7 @@ impl Directory {
     pub(super) fn finish(&self, segment: &Segment, left: &[Record]) -> io::Result<()> {
         if let Some(first) = left.first() {
             let _lock = self.lock("append.lock")?;
-            let number = self.segments()?.next();
+            let number = Segments::list(&self.path)?.next();
             let name = format!("{number:016}-{}-{}.jobs", left.len(), first.at);
             let lines: String = left.iter().map(Record::line).collect();
             self.write_whole(&self.path.join(name), lines.as_bytes())?;
@@ -285,7 +256,7 @@ impl Directory {
 
     /// How full it is.
     pub(super) fn status(&self) -> io::Result<SpoolStatus> {
-        let segments = self.segments()?;
+        let segments = Segments::list(&self.path)?;
         let mut status = SpoolStatus {
             refused: fs::metadata(self.path.join("refused")).map_or(0, |file| file.len()),
             set_aside: lines_in(&self.path.join("set_aside.txt"))?,
@@ -305,32 +276,6 @@ impl Directory {
         }
         status.oldest = since.into_iter().min().map(Timestamp::from_millis);
         Ok(status)
-    }
-
-    fn segments(&self) -> io::Result<Segments> {
-        let mut segments = Segments::default();
-        for entry in fs::read_dir(&self.path)? {
-            let path = entry?.path();
-            let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
-                continue;
-            };
-            if let Some(number) = name.strip_suffix(".open").and_then(|number| number.parse().ok()) {
-                segments.open.push((number, path));
-            } else if let Some((number, records, since)) = sealed_name(name) {
-                // Taken off by a drain in this very moment: it is no longer here.
-                let Ok(file) = fs::metadata(&path) else { continue };
-                segments.sealed.push(Segment {
-                    number,
-                    records,
-                    since,
-                    bytes: file.len(),
-                    path,
-                });
-            }
-        }
-        segments.open.sort();
-        segments.sealed.sort_by_key(|segment| segment.number);
-        Ok(segments)
     }
 
     fn count_refused(&self, refused: usize) -> io::Result<()> {
@@ -381,37 +326,6 @@ impl Directory {
     }
 }
 
-/// The segment that is appended to.
-struct Open {
-    file: File,
-    number: u64,
-    records: u64,
-    bytes: u64,
-    /// Its last line has no end.
-    is_torn: bool,
-}
-
-impl Open {
-    fn at(path: &Path, number: u64) -> io::Result<Self> {
-        let mut file = OpenOptions::new()
-            .create(true)
-            .read(true)
-            .append(true)
-            .open(path)?;
-        let mut bytes = Vec::new();
-        file.seek(SeekFrom::Start(0))?;
-        file.read_to_end(&mut bytes)?;
-        let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        Ok(Open {
-            records: lines.count() as u64,
-            bytes: bytes.len() as u64,
-            is_torn: bytes.last().is_some_and(|last| *last != b'\n'),
-            number,
-            file,
-        })
-    }
-}
-
 /// Runs what blocks on a thread that may.
 pub(super) async fn apart<T: Send + 'static>(
     doing: &str,
@@ -425,11 +339,6 @@ pub(super) async fn apart<T: Send + 'static>(
         })
 }
 
-/// Damage may have made bytes that are no text: such a line fails its checksum.
-fn read_text(path: &Path) -> io::Result<String> {
-    Ok(String::from_utf8_lossy(&fs::read(path)?).into_owned())
-}
-
 fn lines_in(path: &Path) -> io::Result<u64> {
     match fs::read(path) {
         Ok(bytes) => Ok(bytes.iter().filter(|byte| **byte == b'\n').count() as u64),
@@ -440,12 +349,4 @@ fn lines_in(path: &Path) -> io::Result<u64> {
 
 fn one_line(text: &str) -> String {
     text.replace(|one: char| one.is_control(), " ")
-}
-
-fn sealed_name(name: &str) -> Option<(u64, u64, i64)> {
-    let mut parts = name.strip_suffix(".jobs")?.splitn(3, '-');
-    let number = parts.next()?.parse().ok()?;
-    let records = parts.next()?.parse().ok()?;
-    let since = parts.next()?.parse().ok()?;
-    Some((number, records, since))
 }

@@ -9,8 +9,9 @@ use semel_core::submission::Submission;
 
 use crate::clock;
 use crate::error::Error;
-use crate::spool::directory::{Directory, Segment, apart};
+use crate::spool::directory::{Directory, apart};
 use crate::spool::record::Record;
+use crate::spool::segment::Segment;
 
 /// What a drain did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

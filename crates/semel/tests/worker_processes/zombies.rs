@@ -7,7 +7,7 @@ use semel::semel_core::job::State;
 use semel::semel_core::json::Json;
 use semel::semel_core::lifecycle::{AttemptResult, Settle};
 use semel::semel_core::store::{ClaimRequest, Claimed, Settlement, WriteOutcome};
-use semel::{Client, JobId, Name, secs};
+use semel::{Client, JobId, Name, secs, view};
 
 use crate::child::LONG;
 use crate::place::{Place, Process, eventually, look};
@@ -16,7 +16,17 @@ use crate::place::{Place, Process, eventually, look};
 const TOGETHER: usize = 10;
 
 /// In each round every worker gets a job that ends while it is stopped, and one that would go on.
-const LENGTHS: [u64; 2] = [400, 60_000];
+const LENGTHS: [u64; 2] = [900, 60_000];
+
+/// What came of the rounds so far.
+#[derive(Default)]
+struct Tally {
+    wake_ups: usize,
+    /// Rounds given up because a worker was stopped in the middle of a commit, so that nobody else could write.
+    in_a_commit: usize,
+    sent: usize,
+    robbed: usize,
+}
 
 pub async fn campaign(full: bool) -> String {
     let goal = if full { 200 } else { 20 };
@@ -24,16 +34,13 @@ pub async fn campaign(full: bool) -> String {
     let workers: Vec<Process> = (0..TOGETHER)
         .map(|n| place.start("long", &[&format!("queue-{n}")]))
         .collect();
-    let (mut wake_ups, mut in_a_commit) = (0, 0);
-    while wake_ups < goal {
+    let mut tally = Tally::default();
+    while tally.wake_ups < goal {
         assert!(
-            in_a_commit <= goal / TOGETHER,
+            tally.in_a_commit <= goal / TOGETHER,
             "too many workers were stopped in a commit"
         );
-        match round(&place.jobs, &workers).await {
-            Some(woken) => wake_ups += woken,
-            None => in_a_commit += 1,
-        }
+        round(&place.jobs, &workers, &mut tally).await;
     }
     let refused = stale_writes(&place.jobs).await;
     let (mut told, mut completed) = (0, 0);
@@ -41,9 +48,19 @@ pub async fn campaign(full: bool) -> String {
         let said = worker.stop();
         let (refused, done) = said.split_once(' ').expect("what it did");
         told += refused.parse::<i64>().expect("a number");
-        completed += done.parse::<i64>().expect("a number");
+        completed += done.parse::<usize>().expect("a number");
     }
-    assert_eq!(completed, 0, "a zombie's settlement was accepted");
+    let Tally {
+        wake_ups,
+        in_a_commit,
+        sent,
+        robbed,
+    } = tally;
+    // On a busy machine a worker may have ended its short job before it was stopped: that one was never robbed.
+    assert!(
+        completed <= sent - robbed,
+        "a zombie's settlement was accepted: {completed} ended of {sent} sent and {robbed} robbed"
+    );
     assert!(
         refused >= wake_ups as i64,
         "{wake_ups} wake-ups, {refused} refused writes"
@@ -58,9 +75,8 @@ pub async fn campaign(full: bool) -> String {
     )
 }
 
-/// Everybody gets work, is stopped, loses it, and is woken. `None`: somebody was stopped in the middle of a commit,
-/// so that nobody else could write.
-async fn round(jobs: &Client, workers: &[Process]) -> Option<usize> {
+/// Everybody gets work, is stopped, loses it, and is woken.
+async fn round(jobs: &Client, workers: &[Process], tally: &mut Tally) {
     let mut ids = Vec::new();
     for n in 0..workers.len() {
         for length in LENGTHS {
@@ -68,7 +84,8 @@ async fn round(jobs: &Client, workers: &[Process]) -> Option<usize> {
             ids.push(sent.expect("submitted").id().clone());
         }
     }
-    eventually("the workers to begin", async || all_running(jobs, &ids).await).await;
+    tally.sent += ids.len();
+    eventually("the workers to begin", async || all_begun(jobs, &ids).await).await;
     workers.iter().for_each(|worker| worker.signal("STOP"));
     let before = stale_writes(jobs).await;
     tokio::time::sleep(Duration::from_millis(1_100)).await;
@@ -76,30 +93,27 @@ async fn round(jobs: &Client, workers: &[Process]) -> Option<usize> {
     workers.iter().for_each(|worker| worker.signal("CONT"));
     let Ok(claimed) = robbed else {
         let claimed = rob(jobs, ids.len()).await;
-        settle(jobs, claimed).await;
-        return None;
+        tally.in_a_commit += 1;
+        tally.robbed += claimed.len();
+        return settle(jobs, claimed).await;
     };
-    // A worker may have ended its short job before it was stopped.
+    tally.robbed += claimed.len();
     let stolen: Vec<&JobId> = claimed.iter().map(|claimed| &claimed.job.id).collect();
     let zombies = ids
         .chunks(LENGTHS.len())
         .filter(|of_one| of_one.iter().all(|id| stolen.contains(&id)));
-    let woken = zombies.count();
+    tally.wake_ups += zombies.count();
     eventually("the zombies to be refused", async || {
         stale_writes(jobs).await - before >= claimed.len() as i64
     })
     .await;
     settle(jobs, claimed).await;
-    Some(woken)
 }
 
-async fn all_running(jobs: &Client, ids: &[JobId]) -> bool {
+async fn all_begun(jobs: &Client, ids: &[JobId]) -> bool {
     let found = jobs.store().jobs_by_id(ids).await.expect("an answer");
-    let running = found
-        .into_iter()
-        .flatten()
-        .filter(|job| job.state == State::Running);
-    running.count() == ids.len()
+    let begun = |job: &view::Job| job.state == State::Running || job.state.is_terminal();
+    found.iter().flatten().filter(|job| begun(job)).count() == ids.len()
 }
 
 /// Takes the jobs over once their leases have run out.
