@@ -19,13 +19,16 @@ pub const EFFECT: Task<u64, u32> = Task::new("effect");
 /// A job to be picked up.
 pub const HELLO: Task<u64> = Task::new("hello");
 
+/// The lease of a worker that waits for its jobs: long enough for a busy machine to keep it.
+pub const PATIENT_LEASE: Duration = secs(4);
+
 pub fn run(arguments: &[String]) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = runtime.expect("a runtime").block_on(async {
         match arguments.as_slice() {
-            ["long", url, queue] => long(url, queue, millis(10)).await,
-            ["patient", url, queue] => long(url, queue, secs(600)).await,
+            ["long", url, queue] => long(url, queue, secs(1), millis(10)).await,
+            ["patient", url, queue] => long(url, queue, PATIENT_LEASE, secs(600)).await,
             ["effects", url, file] => effects(url, file).await,
             ["produce", url, count, pause] => produce(url, count, pause).await,
             other => panic!("{other:?} is no role"),
@@ -36,7 +39,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
 }
 
 /// Works on one queue until it is told to stop; says what it did.
-async fn long(url: &str, queue: &str, grace: Duration) -> Result<(), semel::Error> {
+async fn long(url: &str, queue: &str, lease: Duration, grace: Duration) -> Result<(), semel::Error> {
     async fn sleep(job: Job<u64>, _: ()) -> JobResult<u32> {
         tokio::time::sleep(Duration::from_millis(job.input)).await;
         Ok(std::process::id())
@@ -45,7 +48,7 @@ async fn long(url: &str, queue: &str, grace: Duration) -> Result<(), semel::Erro
     let worker = Worker::new(&jobs, ())
         .task(LONG, sleep)
         .queues([queue])
-        .lease(secs(1));
+        .lease(lease);
     let report = worker.grace(grace).run().await?;
     println!("{} {}", report.refused_writes, report.completed);
     Ok(())

@@ -1,10 +1,8 @@
 //! SIGTERM stops a worker in order; a second one does not wait (contract 4.3).
 
-use std::time::Duration;
+use semel::{State, secs};
 
-use semel::State;
-
-use crate::child::LONG;
+use crate::child::{LONG, PATIENT_LEASE};
 use crate::place::{Place, eventually, look};
 
 pub async fn campaign(_: bool) -> String {
@@ -19,7 +17,7 @@ pub async fn campaign(_: bool) -> String {
     let is = async |state| look(&place.jobs, sent.id()).await.state == state;
     eventually("the job to run", async || is(State::Running).await).await;
     worker.signal("TERM");
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    tokio::time::sleep(PATIENT_LEASE + secs(1)).await;
     assert!(
         is(State::Running).await,
         "the running job is given its grace, and its lease is kept"
