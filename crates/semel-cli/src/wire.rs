@@ -11,7 +11,7 @@ mod stats;
 mod submitted;
 mod working;
 
-pub use job::{Attempt, Job, JobPage, LogLine, Step};
+pub use job::{Attempt, Job, JobPage, LogLine, Step, StepRow};
 pub use key::{Holder, Key, KeyPage, KeyRow, LedgerEntry};
 pub use operating::{Finding, GuaranteeSheet, QueueRow, Setting, TaskRow};
 pub use operation::{Acted, DeadLetters, ErrorGroup, Operation};

@@ -24,6 +24,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "jobs",
             "keys",
             "dead-letters",
+            "steps",
             "queues",
             "tasks",
             "workers",
