@@ -11,6 +11,7 @@ pub mod explain;
 pub mod guarantees;
 pub mod jobs;
 pub mod keys;
+pub mod outbox;
 pub mod queues;
 pub mod schedules;
 pub mod stats;
@@ -40,6 +41,7 @@ pub async fn run(command: StoreCommand, session: &Session) -> Result<Exit, Probl
         StoreCommand::Keys(command) => keys::run(command, session).await,
         StoreCommand::Queues(command) => queues::run(command, session).await,
         StoreCommand::Tasks(command) => tasks::run(command, session).await,
+        StoreCommand::Outbox(command) => outbox::run(command, session).await,
         StoreCommand::Steps(command) => steps::run(command, session).await,
         StoreCommand::Stats(args) => stats::run(args, session).await,
         StoreCommand::Guarantees => guarantees::run(session).await,

@@ -9,10 +9,13 @@ use std::time::Duration;
 
 use shop::{Got, Shop, post_to};
 
+/// Path, headers, body.
+type Sent = (&'static str, Vec<(&'static str, &'static str)>, &'static str);
+
 /// One request after the other: what is sent, what is answered, how often the service was reached by then.
 struct Case {
     says: &'static str,
-    sent: Vec<(&'static str, Vec<(&'static str, &'static str)>, &'static str)>,
+    sent: Vec<Sent>,
     last: u16,
     replayed: bool,
     runs: usize,

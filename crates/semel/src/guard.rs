@@ -1,5 +1,9 @@
 //! Once-only outside jobs: a key is reserved, the thing is done, its answer is kept (contract 5.3).
 
+mod outage;
+
+pub use outage::{Outage, Reconciled};
+
 use std::fmt;
 use std::time::Duration;
 
@@ -65,6 +69,8 @@ pub enum Once<T, E> {
     /// It went wrong. That does not prove that nothing happened, so the key stays reserved until its ttl has
     /// passed; who knows better gives it back with [`Reservation::release`].
     Failed(E, Reservation),
+    /// The store was out of reach, and it was done without a guard because that was asked for (see [`Outage`]).
+    Unguarded(Result<T, E>),
 }
 
 impl Guard {
@@ -101,7 +107,16 @@ impl Guard {
         F: AsyncFnOnce() -> Result<T, E>,
     {
         let key = key.into();
-        match self.reserve(key.clone(), ttl).await? {
+        let reserved = self.reserve(key.clone(), ttl).await?;
+        self.reserved(reserved, key, effect).await
+    }
+
+    async fn reserved<T, E, F>(&self, reserved: Reserved, key: String, effect: F) -> Result<Once<T, E>, Error>
+    where
+        T: Serialize + DeserializeOwned,
+        F: AsyncFnOnce() -> Result<T, E>,
+    {
+        match reserved {
             Reserved::InProgress => Ok(Once::InProgress),
             Reserved::Done(output) => output
                 .read()
@@ -115,6 +130,35 @@ impl Guard {
                 Err(error) => Ok(Once::Failed(error, reservation)),
             },
         }
+    }
+
+    /// As [`once`](Guard::once); while the store is out of reach, also after the retries of this client, the work of a
+    /// queue that [`Outage`] names goes on without a guard, and any other is refused.
+    pub async fn once_or_unguarded<T, E, F>(
+        &self,
+        outage: &Outage,
+        queue: &str,
+        key: impl Into<String>,
+        ttl: Duration,
+        effect: F,
+    ) -> Result<Once<T, E>, Error>
+    where
+        T: Serialize + DeserializeOwned,
+        F: AsyncFnOnce() -> Result<T, E>,
+    {
+        let key = key.into();
+        let reservation = match self.reserve(key.clone(), ttl).await {
+            Err(error) if error.is_retryable() && outage.allows(queue) => {
+                let run = outage.begin(queue, &key, ttl).await?;
+                let done = effect().await;
+                if let Ok(output) = &done {
+                    outage.end(run, Json::of(output)?).await?;
+                }
+                return Ok(Once::Unguarded(done));
+            }
+            reserved => reserved?,
+        };
+        self.reserved(reservation, key, effect).await
     }
 
     /// How often guards were asked, by answer, since the counters were reset.

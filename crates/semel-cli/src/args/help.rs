@@ -16,7 +16,10 @@ Exit codes: 0 done (also for an existing duplicate), 1 other, 2 usage,
 
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Start", &["demo"]),
-    ("Work", &["submit", "work", "explain", "events", "schedules"]),
+    (
+        "Work",
+        &["submit", "work", "explain", "events", "schedules", "outbox"],
+    ),
     (
         "Look",
         &[
