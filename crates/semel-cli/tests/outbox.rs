@@ -58,6 +58,12 @@ fn an_outbox_is_relayed_once() {
     assert_eq!(jobs["items"].as_array().unwrap().len(), 2);
     let status = stage.json(&["outbox", "status", "--from", FROM]);
     assert_eq!((&status["pending"], &status["parked"]), (&json!(0), &json!(0)));
+    assert!(
+        status["last_sent_at"]
+            .as_str()
+            .is_some_and(|at| at.ends_with('Z')),
+        "{status}"
+    );
 }
 
 #[test]

@@ -47,20 +47,14 @@ pub async fn campaign(full: bool) -> String {
         .collect();
     let mut random = Random::new(seed());
     for _ in 0..kills {
-        let before = answered.load(Ordering::SeqCst);
-        while answered.load(Ordering::SeqCst) < before + 40 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        some_more(&answered).await;
         tokio::time::sleep(Duration::from_millis(random.below(40))).await;
         tokio::task::block_in_place(|| {
             server.kill();
             server.launch();
         });
     }
-    let before = answered.load(Ordering::SeqCst);
-    while answered.load(Ordering::SeqCst) < before + 40 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    some_more(&answered).await;
     stop.send(true).unwrap();
     for writer in writers {
         writer.await.unwrap();
@@ -86,6 +80,18 @@ pub async fn campaign(full: bool) -> String {
     assert!(orders == events && orders == paired && orders == queued, "{told}");
     assert!(orders >= answered, "an answered commit was lost: {told}");
     told
+}
+
+/// Waits until some more commits were answered.
+async fn some_more(answered: &AtomicI64) {
+    let before = answered.load(Ordering::SeqCst);
+    let waiting = async {
+        while answered.load(Ordering::SeqCst) < before + 40 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(120), waiting).await;
+    waited.expect("the database takes no orders any more");
 }
 
 /// Orders, one transaction each, until told to stop; a server that is gone is waited for.

@@ -9,6 +9,7 @@ use crate::exit::Exit;
 use crate::problem::Problem;
 use crate::screen::{Page, clean, elide, plural};
 use crate::session::Session;
+use crate::wire;
 
 /// Ids that are shown.
 const SHOWN: usize = 20;
@@ -42,7 +43,7 @@ pub async fn audit(args: CompareArgs, session: &Session) -> Result<Exit, Problem
         Exit::Other
     };
     if session.json() {
-        session.screen.print_json(&audit)?;
+        session.screen.print_json(&wire::OutboxAudit::from(&audit))?;
         return Ok(exit);
     }
     let mut page = page(&*source, session);
@@ -59,7 +60,7 @@ pub async fn rebuild(args: CompareArgs, session: &Session) -> Result<Exit, Probl
     let source = args.from.open().await?;
     let audit = source.rebuild(&args.query).await?;
     if session.json() {
-        session.screen.print_json(&audit)?;
+        session.screen.print_json(&wire::OutboxAudit::from(&audit))?;
         return Ok(Exit::Done);
     }
     let mut page = page(&*source, session);

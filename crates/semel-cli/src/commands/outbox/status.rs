@@ -9,6 +9,7 @@ use crate::exit::Exit;
 use crate::problem::Problem;
 use crate::screen::{Column, Page, Table, Tone, count, elide, one_line, paint, span};
 use crate::session::Session;
+use crate::wire;
 
 /// Parked events that are shown.
 const SHOWN: usize = 20;
@@ -27,9 +28,7 @@ pub async fn run(args: StatusArgs, session: &Session) -> Result<Exit, Problem> {
     let status = source.status().await?;
     let parked = source.parked(SHOWN).await?;
     if session.json() {
-        let mut body = serde_json::to_value(&status).map_err(anyhow::Error::from)?;
-        body["parked_events"] = serde_json::to_value(&parked).map_err(anyhow::Error::from)?;
-        session.screen.print_json(&body)?;
+        session.screen.print_json(&wire::Outbox::new(&status, &parked))?;
         return Ok(Exit::Done);
     }
     let mut page = page(&*source, session);
