@@ -16,12 +16,20 @@ struct Prerequisite {
 }
 
 /// Everything the tests need; a new store or front end adds its servers here.
-const PREREQUISITES: &[Prerequisite] = &[Prerequisite {
-    name: "a C compiler (cc) with the C library's headers",
-    needed_for: "building the bundled SQLite",
-    is_present: compiles_c,
-    debian_packages: &["gcc", "libc6-dev"],
-}];
+const PREREQUISITES: &[Prerequisite] = &[
+    Prerequisite {
+        name: "a C compiler (cc) with the C library's headers",
+        needed_for: "building the bundled SQLite",
+        is_present: compiles_c,
+        debian_packages: &["gcc", "libc6-dev"],
+    },
+    Prerequisite {
+        name: "a Postgres server",
+        needed_for: "the outbox and the inbox in a real database",
+        is_present: has_postgres,
+        debian_packages: &["postgresql"],
+    },
+];
 
 /// Makes sure that everything is there, installing it if we may.
 pub fn ensure() -> Result<()> {
@@ -74,6 +82,19 @@ fn compiles_c() -> bool {
         .map(|mut stdin| stdin.write_all(b"#include <stdio.h>\n"));
     let status = child.wait();
     source.is_some_and(|written| written.is_ok()) && status.is_ok_and(|status| status.success())
+}
+
+/// The server's programs are not on the path: Debian keeps them apart by version.
+fn has_postgres() -> bool {
+    let Ok(versions) = std::fs::read_dir("/usr/lib/postgresql") else {
+        return false;
+    };
+    let complete = |version: std::path::PathBuf| {
+        ["initdb", "postgres", "pg_isready"]
+            .iter()
+            .all(|program| version.join("bin").join(program).is_file())
+    };
+    versions.flatten().any(|version| complete(version.path()))
 }
 
 fn may_install() -> bool {

@@ -123,6 +123,12 @@ pub enum StoreCommand {
     /// List, replay and drop jobs that failed
     #[command(subcommand)]
     DeadLetters(commands::dead_letters::DeadLettersCommand),
+    /// Relay events of another database, audit and prune them
+    #[command(subcommand)]
+    Outbox(commands::outbox::OutboxCommand),
+    /// List effects in doubt, and decide about them
+    #[command(subcommand)]
+    Steps(commands::steps::StepsCommand),
     /// List live workers
     #[command(subcommand)]
     Workers(commands::workers::WorkersCommand),

@@ -11,9 +11,11 @@ pub mod explain;
 pub mod guarantees;
 pub mod jobs;
 pub mod keys;
+pub mod outbox;
 pub mod queues;
 pub mod schedules;
 pub mod stats;
+pub mod steps;
 pub mod submit;
 pub mod tasks;
 pub mod work;
@@ -39,6 +41,8 @@ pub async fn run(command: StoreCommand, session: &Session) -> Result<Exit, Probl
         StoreCommand::Keys(command) => keys::run(command, session).await,
         StoreCommand::Queues(command) => queues::run(command, session).await,
         StoreCommand::Tasks(command) => tasks::run(command, session).await,
+        StoreCommand::Outbox(command) => outbox::run(command, session).await,
+        StoreCommand::Steps(command) => steps::run(command, session).await,
         StoreCommand::Stats(args) => stats::run(args, session).await,
         StoreCommand::Guarantees => guarantees::run(session).await,
         StoreCommand::Doctor(args) => doctor::run(args, session).await,

@@ -174,6 +174,10 @@ impl Case<'_> {
             why.as_deref()
                 .unwrap_or(": the effect of a step may have happened")
         ))
+        .hint(format!(
+            "semel steps resolve {} STEP --happened | --did-not-happen --reason TEXT",
+            self.job.origin
+        ))
     }
 
     fn complete(&self) -> Reason {

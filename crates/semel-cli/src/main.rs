@@ -70,7 +70,7 @@ fn run(cli: Cli, screen: &Screen) -> Result<Exit, Problem> {
 /// A worker says what troubles it; other commands end with what there is to say.
 fn usual_log(command: &Command) -> &'static str {
     match command {
-        Command::Store(StoreCommand::Work(_)) => "warn",
+        Command::Store(StoreCommand::Work(_) | StoreCommand::Outbox(_)) => "warn",
         _ => "off",
     }
 }

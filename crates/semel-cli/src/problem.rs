@@ -107,6 +107,7 @@ impl From<Error> for Problem {
             Error::WrongState { state, .. } if state.is_terminal() => (Exit::Other, "terminal"),
             Error::WrongState { .. } => (Exit::Other, "not_terminal"),
             Error::Replayed { .. } => (Exit::Other, "replayed"),
+            Error::NotInDoubt { .. } => (Exit::Other, "not_in_doubt"),
             Error::JobFailed { .. } => (Exit::JobFailed, "job_failed"),
             Error::JobCancelled { .. } => (Exit::JobFailed, "job_cancelled"),
             Error::WaitTimeout { .. } => (Exit::WaitTimeout, "wait_timeout"),

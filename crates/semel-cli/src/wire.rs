@@ -7,14 +7,16 @@ mod job;
 mod key;
 mod operating;
 mod operation;
+mod outbox;
 mod stats;
 mod submitted;
 mod working;
 
-pub use job::{Attempt, Job, JobPage, LogLine, Step};
+pub use job::{Attempt, Job, JobPage, LogLine, Step, StepRow};
 pub use key::{Holder, Key, KeyPage, KeyRow, LedgerEntry};
 pub use operating::{Finding, GuaranteeSheet, QueueRow, Setting, TaskRow};
 pub use operation::{Acted, DeadLetters, ErrorGroup, Operation};
+pub use outbox::{Outbox, OutboxAudit};
 pub use stats::{Stats, StatsRow};
 pub use submitted::{Answer, Explanation};
 pub use working::{Delivery, Schedule, Worker};

@@ -78,6 +78,20 @@ pub enum Error {
         /// The step.
         what: String,
     },
+    /// The reservation lapsed before it was confirmed, and the key may be another's now (contract 5.3).
+    #[error("the reservation of key {key:?} has lapsed; hint: reserve it for longer than the work takes")]
+    ReservationLost {
+        /// The key.
+        key: String,
+    },
+    /// What is stored under a guarded key is not of the type that was asked for.
+    #[error("the answer kept under key {key:?} cannot be read as the type asked for: {source}")]
+    UnreadableAnswer {
+        /// The key.
+        key: String,
+        /// Why not.
+        source: serde_json::Error,
+    },
     /// The job whose output was wanted has failed.
     #[error("job {id} failed: {message}")]
     JobFailed {

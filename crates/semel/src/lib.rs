@@ -25,6 +25,7 @@ mod coalesce;
 mod connect;
 mod error;
 mod event;
+mod guard;
 #[cfg(doctest)]
 mod guides;
 mod handle;
@@ -53,6 +54,7 @@ pub use client::Client;
 pub use connect::{Connect, Connecting, StoreUrl, connect, connect_to};
 pub use error::Error;
 pub use event::{Delivered, Event, Sending, Subscriber};
+pub use guard::{Guard, Once, Outage, Reconciled, Reservation, Reserved};
 pub use handle::TaskHandle;
 pub use job_error::{JobError, JobResult, did_not_happen, fail, snooze};
 pub use job_handle::JobHandle;

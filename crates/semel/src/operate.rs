@@ -19,8 +19,9 @@ use semel_core::dedup::Mode;
 use semel_core::error::Invalid;
 use semel_core::ids::{Digest, JobId, Name};
 use semel_core::step::Resolution;
-use semel_core::store::{Act, Setting, SettingChange, Target};
+use semel_core::store::{Act, Setting, SettingChange, StepFilter, Target};
 use semel_core::time::Timestamp;
+use semel_core::view::StepView;
 
 use crate::acted::{self, Acted};
 use crate::client::Client;
@@ -46,6 +47,14 @@ impl Client {
             actor: actor.into(),
             reason: None,
         }
+    }
+}
+
+impl Client {
+    /// Steps whose effect may have happened and that nobody is at, oldest first (contract 5.2).
+    /// [`Operator::resolve`] decides about one.
+    pub async fn steps_in_doubt(&self) -> Result<Vec<StepView>, Error> {
+        Ok(self.store().list_steps(StepFilter::InDoubt).await?)
     }
 }
 

@@ -16,7 +16,10 @@ Exit codes: 0 done (also for an existing duplicate), 1 other, 2 usage,
 
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Start", &["demo"]),
-    ("Work", &["submit", "work", "explain", "events", "schedules"]),
+    (
+        "Work",
+        &["submit", "work", "explain", "events", "schedules", "outbox"],
+    ),
     (
         "Look",
         &[
@@ -24,6 +27,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "jobs",
             "keys",
             "dead-letters",
+            "steps",
             "queues",
             "tasks",
             "workers",

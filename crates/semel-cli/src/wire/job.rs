@@ -208,6 +208,25 @@ impl<'a> From<&'a view::StepView> for Step<'a> {
     }
 }
 
+/// A step in a list of steps of several jobs.
+#[derive(Debug, Serialize)]
+pub struct StepRow<'a> {
+    origin: &'a JobId,
+    job: &'a JobId,
+    #[serde(flatten)]
+    step: Step<'a>,
+}
+
+impl<'a> From<&'a view::StepView> for StepRow<'a> {
+    fn from(step: &'a view::StepView) -> Self {
+        StepRow {
+            origin: &step.origin,
+            job: &step.job,
+            step: Step::from(step),
+        }
+    }
+}
+
 /// What `jobs show` knows: the job, and what happened around it.
 #[derive(Debug, Serialize)]
 pub struct JobPage<'a> {

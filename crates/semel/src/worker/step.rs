@@ -145,7 +145,7 @@ impl Step<'_> {
         let stored = Json::of(&output).map_err(|invalid| {
             fail(format!(
                 "step {} happened, but its output cannot be kept (at most {} bytes of JSON): {invalid}; hint: keep large things elsewhere and give a reference",
-                self.attempt.task(),
+                self.name.as_ref().map_or("?", Name::as_str),
                 limits::OUTPUT_BYTES
             ))
         })?;

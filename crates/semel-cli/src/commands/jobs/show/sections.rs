@@ -1,11 +1,10 @@
 //! The sections below the facts of a job.
 
 use semel_core::lifecycle::AttemptResult;
-use semel_core::step::StepState;
 use semel_core::store::FeedEntry;
 use semel_core::view::{AttemptView, Job, LedgerEntry, Listing, StepView};
 
-use crate::commands::keys;
+use crate::commands::{keys, steps};
 use crate::screen::{
     Column, Page, Table, Tone, clean, count, elide, exact, one_line, paint, pretty_json, relative, span,
 };
@@ -69,33 +68,12 @@ pub fn attempts(attempts: &[AttemptView], page: &mut Page) {
 }
 
 /// Effects on the world outside.
-pub fn steps(steps: &[StepView], page: &mut Page) {
-    if steps.is_empty() {
+pub fn steps(found: &[StepView], page: &mut Page) {
+    if found.is_empty() {
         return;
     }
     page.heading("Steps");
-    let mut table = Table::new([
-        Column::wide("STEP"),
-        Column::left("STATE"),
-        Column::left("BEGUN"),
-        Column::wide("OUTPUT"),
-    ]);
-    for step in steps {
-        let (tone, word) = match step.state {
-            _ if step.in_doubt => (Tone::Warn, "in doubt"),
-            StepState::Begun => (Tone::Busy, "begun"),
-            StepState::Confirmed => (Tone::Good, "confirmed"),
-            StepState::Refused => (Tone::Quiet, "did not happen"),
-        };
-        let output = step.output.as_ref().map_or("-", |output| output.as_str());
-        table.row([
-            Table::cell(elide(step.name.as_str(), 30)),
-            paint(tone, word),
-            relative(step.begun_at, page.now()),
-            elide(&one_line(output), 60),
-        ]);
-    }
-    page.table(&table);
+    page.table(&steps::of_a_job(found, page));
 }
 
 fn result_word(result: AttemptResult) -> &'static str {

@@ -1,0 +1,93 @@
+//! `semel outbox audit` and `semel outbox rebuild`
+
+use clap::Args;
+use semel_core::time::Timestamp;
+use semel_outbox::Audit;
+
+use crate::commands::outbox::{From, page};
+use crate::exit::Exit;
+use crate::problem::Problem;
+use crate::screen::{Page, clean, elide, plural};
+use crate::session::Session;
+use crate::wire;
+
+/// Ids that are shown.
+const SHOWN: usize = 20;
+
+/// Arguments of `semel outbox audit` and `semel outbox rebuild`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The query gives one row per event that should be there: its id, and to rebuild
+it also task and input, if wanted queue and partition. It cannot write. Leave
+out rows whose events may have been pruned.
+
+Example:
+  semel outbox audit --from sqlite:shop.db --query \\
+        \"SELECT 'order-' || id AS id FROM orders WHERE paid\"")]
+pub struct CompareArgs {
+    /// Where the outbox is.
+    #[command(flatten)]
+    pub from: From,
+    /// The rows that should have an event, with columns id, task, input …
+    #[arg(long, value_name = "SQL")]
+    pub query: String,
+}
+
+/// Finds business rows without an event. Exit code 1 if there are some.
+pub async fn audit(args: CompareArgs, session: &Session) -> Result<Exit, Problem> {
+    let source = args.from.open().await?;
+    let audit = source.audit(&args.query).await?;
+    let exit = if audit.missing_total == 0 {
+        Exit::Done
+    } else {
+        Exit::Other
+    };
+    if session.json() {
+        session.screen.print_json(&wire::OutboxAudit::from(&audit))?;
+        return Ok(exit);
+    }
+    let mut page = page(&*source, session);
+    tell(&audit, &mut page);
+    if audit.missing_total > 0 {
+        page.hint("semel outbox rebuild writes them, with a query that gives task and input as well");
+    }
+    session.screen.print(&page)?;
+    Ok(exit)
+}
+
+/// Writes the events that are missing.
+pub async fn rebuild(args: CompareArgs, session: &Session) -> Result<Exit, Problem> {
+    let source = args.from.open().await?;
+    let audit = source.rebuild(&args.query).await?;
+    if session.json() {
+        session.screen.print_json(&wire::OutboxAudit::from(&audit))?;
+        return Ok(Exit::Done);
+    }
+    let mut page = page(&*source, session);
+    tell(&audit, &mut page);
+    let added = i64::try_from(audit.added).unwrap_or(i64::MAX);
+    page.say(format!("{} written.", plural(added, "event was", "events were")));
+    session.screen.print(&page)?;
+    Ok(Exit::Done)
+}
+
+fn tell(audit: &Audit, page: &mut Page) {
+    let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    page.say(format!(
+        "{}, {} without an event.",
+        plural(number(audit.rows), "row", "rows"),
+        audit.missing_total
+    ));
+    for id in audit.missing.iter().take(SHOWN) {
+        page.line(format!("  {}", clean(&elide(id, 70))));
+    }
+    if audit.missing_total > SHOWN as u64 {
+        page.line("  …");
+    }
+    if let Some(millis) = audit.pruned_before_ms {
+        let when = page.when(Timestamp::from_millis(millis));
+        page.say(format!(
+            "Events sent before {when} have been pruned: older rows have none."
+        ));
+    }
+}

@@ -1,0 +1,142 @@
+//! Outbox and inbox in a Postgres database.
+
+mod inbox;
+mod listen;
+mod source;
+mod write;
+
+pub use inbox::{once, prune_inbox};
+pub use write::{append, execute};
+
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
+use semel_core::error::Invalid;
+use tokio_postgres::config::Host;
+use tokio_postgres::{Client, Config, NoTls};
+
+use crate::error::{Error, While};
+use crate::open::Plain;
+use crate::postgres::listen::Listener;
+
+/// The tables, as SQL that can be run again.
+pub const MIGRATION: &str = include_str!("sql/postgres/001.sql");
+
+/// Makes migrations wait for each other.
+const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(7305804402)";
+
+/// Makes the tables where they are missing. For those who have their migrations elsewhere: [`MIGRATION`].
+pub async fn migrate(client: &Client) -> Result<(), Error> {
+    let whole = format!("BEGIN; {MIGRATION_LOCK}; {MIGRATION} COMMIT;");
+    let migrated = client.batch_execute(&whole).await;
+    if migrated.is_err() {
+        let _ = client.batch_execute("ROLLBACK").await;
+    }
+    migrated.while_("making the tables")
+}
+
+/// A Postgres database with an outbox in it, as a relay sees it.
+#[derive(Debug)]
+pub struct PostgresOutbox {
+    pub(super) pool: Pool,
+    pub(super) listener: Listener,
+    shown: String,
+}
+
+impl PostgresOutbox {
+    /// Connects to `postgres://user@host/db`. The connection is not encrypted, so a password for another machine is
+    /// refused unless that is said to be fine.
+    pub async fn connect(url: &str, plain: Plain) -> Result<Self, Error> {
+        let mut config: Config = url
+            .parse()
+            .map_err(|_| Invalid::new("the URL of the database", "postgres://user@host/database"))?;
+        if plain == Plain::Refuse && config.get_password().is_some() && !is_here(&config) {
+            return Err(Invalid::new(
+                "a password over a connection that is not encrypted",
+                "a database on this machine, or a tunnel to another",
+            )
+            .hint("where the network is trusted, say so: --plain")
+            .into());
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(Duration::from_secs(5));
+        }
+        config.application_name("semel outbox");
+        let manager = Manager::from_config(
+            config.clone(),
+            NoTls,
+            ManagerConfig {
+                recycling_method: RecyclingMethod::Fast,
+            },
+        );
+        let pool = Pool::builder(manager)
+            .max_size(4)
+            .build()
+            .while_("making a pool of connections")?;
+        // Whoever names the wrong database wants to hear of it now.
+        drop(pool.get().await.while_("connecting")?);
+        Ok(PostgresOutbox {
+            pool,
+            shown: shown(&config),
+            listener: Listener::start(config),
+        })
+    }
+}
+
+fn is_here(config: &Config) -> bool {
+    config.get_hosts().iter().all(|host| match host {
+        Host::Tcp(name) => {
+            name == "localhost"
+                || name
+                    .parse::<std::net::IpAddr>()
+                    .is_ok_and(|address| address.is_loopback())
+        }
+        #[cfg(unix)]
+        Host::Unix(_) => true,
+    })
+}
+
+/// The URL without what is secret.
+fn shown(config: &Config) -> String {
+    let host = config
+        .get_hosts()
+        .first()
+        .map_or_else(String::new, |host| match host {
+            Host::Tcp(name) => name.clone(),
+            #[cfg(unix)]
+            Host::Unix(path) => path.display().to_string(),
+        });
+    let port = config
+        .get_ports()
+        .first()
+        .map_or_else(String::new, |port| format!(":{port}"));
+    let user = config
+        .get_user()
+        .map_or_else(String::new, |user| format!("{user}@"));
+    let database = config.get_dbname().unwrap_or_default();
+    format!("postgres://{user}{host}{port}/{database}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_password_does_not_travel_in_the_clear_and_is_never_shown() {
+        let url = "postgres://app:secret@db.example.com:5433/shop";
+        let refused = PostgresOutbox::connect(url, Plain::Refuse)
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.contains("not encrypted") && !refused.contains("secret"),
+            "{refused}"
+        );
+        assert_eq!(
+            shown(&url.parse().unwrap()),
+            "postgres://app@db.example.com:5433/shop"
+        );
+        let wrong = PostgresOutbox::connect("postgres://app:secret@:x/", Plain::Refuse).await;
+        assert!(!wrong.unwrap_err().to_string().contains("secret"));
+    }
+}

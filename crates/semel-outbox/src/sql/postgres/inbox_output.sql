@@ -1,0 +1,2 @@
+-- What an effect gave. $1: origin, $2: step.
+SELECT output::text FROM semel_inbox WHERE origin = $1 AND step = $2

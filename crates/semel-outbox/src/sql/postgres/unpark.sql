@@ -1,0 +1,3 @@
+-- Lets a parked event, or all of them, be tried again. $1: its id, or NULL for all.
+UPDATE semel_outbox SET parked_at = NULL, attempts = 0, due_at = '-infinity'
+WHERE parked_at IS NOT NULL AND sent_at IS NULL AND ($1::text IS NULL OR id = $1)

@@ -1,0 +1,3 @@
+-- Gives an event up until a person has looked at it. ?1: place, ?2: who has it, ?3: now, ?4: why.
+UPDATE semel_outbox SET attempts = attempts + 1, error = ?4, parked_at = ?3, claimed_by = NULL, claimed_until = NULL
+WHERE seq = ?1 AND claimed_by = ?2 AND sent_at IS NULL

@@ -1,0 +1,4 @@
+-- Removes events that were sent before a moment, some at a time; never any other. ?1: the moment, ?2: how many.
+DELETE FROM semel_outbox WHERE seq IN (
+    SELECT seq FROM semel_outbox WHERE sent_at IS NOT NULL AND sent_at < ?1 ORDER BY sent_at LIMIT ?2
+) AND sent_at IS NOT NULL

@@ -1,0 +1,100 @@
+//! The world outside, in a process that is not killed: a payment provider that honours keys, and a letter box. Its books
+//! are the independent log of effects.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What happened outside.
+#[derive(Default)]
+pub struct Books {
+    /// Charges by key: the order, and how often it was asked for.
+    pub charges: HashMap<String, (String, usize)>,
+    /// Requests with the key of another order.
+    pub mixed_up: usize,
+    /// Letters begun, by order.
+    pub letters: HashMap<String, usize>,
+    /// Things asked for so far: `charge` and `letter` alike.
+    pub asked: u64,
+    /// The process that asked last.
+    pub last: u32,
+    /// Processes that wait for an answer, by process id: killing one of them now interrupts an effect.
+    pub waiting: HashMap<u32, u32>,
+}
+
+/// A provider at work.
+#[derive(Clone, Default)]
+pub struct Provider {
+    pub books: Arc<Mutex<Books>>,
+}
+
+impl Provider {
+    /// Listens on a port of its own; says where.
+    pub async fn open(&self) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let provider = self.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(provider.clone().serve(stream));
+            }
+        });
+        address
+    }
+
+    async fn serve(self, stream: TcpStream) {
+        let mut lines = BufReader::new(stream);
+        let mut line = String::new();
+        while lines.read_line(&mut line).await.is_ok_and(|read| read > 0) {
+            let pid = self.note(line.trim_end());
+            // A moment in which the effect has happened and nobody knows.
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+            let told = lines.write_all(b"done\n").await;
+            if let Some(waiting) = self.books.lock().unwrap().waiting.get_mut(&pid) {
+                *waiting = waiting.saturating_sub(1);
+            }
+            if told.is_err() {
+                return;
+            }
+            line.clear();
+        }
+    }
+
+    fn note(&self, line: &str) -> u32 {
+        let words: Vec<&str> = line.split(' ').collect();
+        let mut books = self.books.lock().unwrap();
+        books.asked += 1;
+        let (pid, what) = (words[0].parse().unwrap(), &words[1..]);
+        books.last = pid;
+        *books.waiting.entry(pid).or_default() += 1;
+        match what {
+            ["charge", key, order] => {
+                let charge = books
+                    .charges
+                    .entry((*key).to_owned())
+                    .or_insert_with(|| ((*order).to_owned(), 0));
+                charge.1 += 1;
+                let same = charge.0 == *order;
+                books.mixed_up += usize::from(!same);
+            }
+            ["letter", order] => *books.letters.entry((*order).to_owned()).or_default() += 1,
+            _ => panic!("the provider does not know {line:?}"),
+        }
+        pid
+    }
+}
+
+/// Asks the provider for something and waits until it says that it is done.
+pub async fn ask(address: &str, what: &str) -> std::io::Result<()> {
+    let mut stream = BufReader::new(TcpStream::connect(address).await?);
+    stream
+        .write_all(format!("{} {what}\n", std::process::id()).as_bytes())
+        .await?;
+    let mut line = String::new();
+    match stream.read_line(&mut line).await? {
+        0 => Err(std::io::Error::other("the provider hung up")),
+        _ => Ok(()),
+    }
+}

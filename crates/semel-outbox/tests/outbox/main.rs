@@ -1,0 +1,70 @@
+//! Outbox and inbox, each case on SQLite and on a real Postgres server that is private to the tests.
+
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
+mod events;
+mod examples;
+mod inbox;
+mod looking;
+mod order;
+mod stage;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use libtest_mimic::{Arguments, Trial};
+use stage::Kind;
+
+type Case = fn(Kind) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+macro_rules! cases {
+    ($($module:ident::$name:ident),* $(,)?) => {
+        [$((concat!(stringify!($module), "::", stringify!($name)), (|kind| Box::pin($module::$name(kind))) as Case)),*]
+    };
+}
+
+fn main() {
+    let cases = cases![
+        events::business_and_event_are_one_transaction,
+        events::an_event_becomes_one_job_with_its_id_as_key,
+        events::an_event_that_was_sent_before_gives_the_same_job,
+        events::what_makes_no_sense_is_refused_before_anything_is_done,
+        events::a_relay_hears_of_an_event_at_once,
+        events::while_the_store_does_not_answer_nothing_is_marked,
+        order::several_relays_keep_the_order_of_each_partition,
+        order::no_event_is_taken_by_two_relays,
+        order::a_failing_event_holds_back_its_own_partition_only,
+        order::an_event_that_keeps_failing_is_parked_and_the_others_go_on,
+        order::poison_is_parked_at_once,
+        order::a_thousand_stuck_events_do_not_block_the_relay,
+        looking::status_tells_the_lag,
+        looking::pruning_touches_only_what_was_sent,
+        looking::an_audit_finds_rows_without_an_event_and_a_rebuild_writes_them,
+        inbox::effect_and_record_commit_together,
+        inbox::an_effect_is_carried_out_once_and_its_output_kept,
+        inbox::an_older_delivery_changes_nothing,
+        inbox::of_many_deliveries_at_once_one_carries_it_out,
+        inbox::a_job_has_its_effect_once_through_retry_and_replay,
+        examples::payment_service,
+    ];
+    let arguments = Arguments::from_args();
+    if !arguments.list {
+        stage::begin();
+    }
+    let trials = cases.iter().flat_map(|(name, case)| {
+        [Kind::Sqlite, Kind::Postgres].map(|kind| {
+            let (case, word) = (*case, format!("{kind:?}").to_lowercase());
+            Trial::test(format!("{word}::{name}"), move || {
+                let runtime = tokio::runtime::Builder::new_multi_thread()
+                    .worker_threads(4)
+                    .enable_all()
+                    .build()?;
+                runtime.block_on(case(kind));
+                Ok(())
+            })
+        })
+    });
+    let conclusion = libtest_mimic::run(&arguments, trials.collect());
+    stage::end();
+    conclusion.exit();
+}

@@ -1,0 +1,184 @@
+//! Order within a partition, and nothing that blocks anybody else (contract 5.5).
+
+use std::collections::{HashMap, HashSet};
+
+use semel::Target;
+use semel_core::ids::Name;
+use semel_outbox::{Boundary, Relay};
+
+use crate::stage::{Kind, Stage};
+
+pub async fn several_relays_keep_the_order_of_each_partition(kind: Kind) {
+    let stage = Stage::new(kind).await;
+    let events = 600;
+    let mut script = String::from("BEGIN;");
+    for n in 0..events {
+        let (partition, task) = (n % 5, n % 3);
+        script.push_str(&format!(
+            "INSERT INTO semel_outbox (id, task, input, partition) VALUES ('{partition}-{n:04}', 't{task}', '{{\"id\": \"{partition}-{n:04}\"}}', 'p{partition}');"
+        ));
+    }
+    script.push_str("COMMIT;");
+    stage.run(&script).await;
+    let mut relays = Vec::new();
+    for size in [7, 50, 3, 20] {
+        let relay = Relay::new(stage.another().await, &stage.jobs).batch(size);
+        relays.push(tokio::spawn(async move {
+            let mut sent = 0;
+            // One that finds everything taken by others comes again.
+            for _ in 0..2_000 {
+                let round = relay.round().await.unwrap();
+                sent += round.sent;
+                if relay_is_idle(&relay).await {
+                    break;
+                }
+                if round.taken == 0 {
+                    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                }
+            }
+            sent
+        }));
+    }
+    let mut sent = 0;
+    for relay in relays {
+        sent += relay.await.unwrap();
+    }
+    assert_eq!(sent, events);
+    let order = stage.submitted().await;
+    assert_eq!(order.len(), events as usize);
+    let mut last: HashMap<&str, &str> = HashMap::new();
+    for id in &order {
+        let partition = &id[..1];
+        if let Some(before) = last.insert(partition, id) {
+            assert!(before < id.as_str(), "{before} came before {id}: {order:?}");
+        }
+    }
+}
+
+async fn relay_is_idle(relay: &Relay) -> bool {
+    relay.status().await.unwrap().pending == 0
+}
+
+pub async fn no_event_is_taken_by_two_relays(kind: Kind) {
+    let stage = Stage::new(kind).await;
+    for n in 0..10 {
+        stage
+            .event(&format!("e-{n}"), "t", (n % 2 == 0).then_some("even"))
+            .await;
+    }
+    let none = Boundary::default();
+    let first = stage.source.claim(4, &none).await.unwrap();
+    let second = stage.another().await.claim(100, &none).await.unwrap();
+    let ids =
+        |events: &[semel_outbox::Pending]| -> Vec<i64> { events.iter().map(|event| event.seq).collect() };
+    let (first_ids, second_ids) = (ids(first.events()), ids(second.events()));
+    assert_eq!(first_ids.len(), 4);
+    // The rest of `even` waits for the first relay; those without a partition do not.
+    assert_eq!(second_ids.len(), 3, "{first_ids:?} {second_ids:?}");
+    assert!(HashSet::<_>::from_iter(first_ids).is_disjoint(&HashSet::from_iter(second_ids)));
+    first.give_back().await.unwrap();
+    second.give_back().await.unwrap();
+    let all = stage.source.claim(100, &none).await.unwrap();
+    assert_eq!(all.events().len(), 10, "what was given back can be taken");
+    all.give_back().await.unwrap();
+}
+
+/// Three events of partition `p`, the first of which goes to a task whose intake is closed, and one of `q`.
+async fn one_is_closed(stage: &Stage) {
+    let closed = Target::Task(Name::new("closed").unwrap());
+    stage.jobs.operate("tester").close(closed).await.unwrap();
+    stage.event("p-1", "closed", Some("p")).await;
+    stage.event("p-2", "t", Some("p")).await;
+    stage.event("q-1", "t", Some("q")).await;
+    stage.event("p-3", "t", Some("p")).await;
+}
+
+async fn open_again(stage: &Stage) {
+    let closed = Target::Task(Name::new("closed").unwrap());
+    stage.jobs.operate("tester").open(closed).await.unwrap();
+}
+
+pub async fn a_failing_event_holds_back_its_own_partition_only(kind: Kind) {
+    let stage = Stage::new(kind).await;
+    one_is_closed(&stage).await;
+    let relay = Relay::new(stage.source.clone(), &stage.jobs);
+    let round = relay.drain().await.unwrap();
+    assert_eq!((round.sent, round.later, round.parked), (1, 1, 0));
+    assert_eq!(stage.submitted().await, ["q-1"]);
+    stage.event("q-2", "t", Some("q")).await;
+    relay.drain().await.unwrap();
+    assert_eq!(stage.submitted().await, ["q-1", "q-2"], "others go on meanwhile");
+
+    open_again(&stage).await;
+    // Its time to be tried again has come.
+    stage
+        .run("UPDATE semel_outbox SET due_at = (SELECT min(due_at) FROM semel_outbox)")
+        .await;
+    relay.drain().await.unwrap();
+    assert_eq!(stage.submitted().await, ["q-1", "q-2", "p-1", "p-2", "p-3"]);
+}
+
+pub async fn an_event_that_keeps_failing_is_parked_and_the_others_go_on(kind: Kind) {
+    let stage = Stage::new(kind).await;
+    one_is_closed(&stage).await;
+    let relay = Relay::new(stage.source.clone(), &stage.jobs).max_attempts(2);
+    relay.drain().await.unwrap();
+    stage
+        .run("UPDATE semel_outbox SET due_at = (SELECT min(due_at) FROM semel_outbox)")
+        .await;
+    let round = relay.drain().await.unwrap();
+    assert_eq!((round.parked, round.sent), (1, 2));
+    assert_eq!(stage.submitted().await, ["q-1", "p-2", "p-3"]);
+    let parked = stage.source.parked(10).await.unwrap();
+    assert_eq!((parked[0].id.as_str(), parked[0].attempts), ("p-1", 2));
+    assert!(parked[0].error.as_ref().unwrap().contains("closed"), "{parked:?}");
+
+    open_again(&stage).await;
+    assert_eq!(stage.source.unpark(Some("p-1")).await.unwrap(), 1);
+    assert_eq!(stage.source.unpark(None).await.unwrap(), 0);
+    assert_eq!(relay.drain().await.unwrap().sent, 1);
+    assert_eq!(stage.submitted().await.len(), 4);
+}
+
+/// What trying again does not mend: an id that is the key of other work, and a task that is none.
+pub async fn poison_is_parked_at_once(kind: Kind) {
+    let stage = Stage::new(kind).await;
+    stage
+        .jobs
+        .submit_json("t", &serde_json::json!({"id": "other"}))
+        .idempotency_key("e-1")
+        .await
+        .unwrap();
+    stage.event("e-1", "t", Some("p")).await;
+    stage.event("e-2", "", Some("p")).await;
+    stage.event("e-3", "t", Some("p")).await;
+    let round = Relay::new(stage.source.clone(), &stage.jobs)
+        .drain()
+        .await
+        .unwrap();
+    assert_eq!((round.sent, round.parked, round.later), (1, 2, 0));
+    assert_eq!(stage.submitted().await, ["other", "e-3"]);
+    assert_eq!(stage.source.parked(10).await.unwrap().len(), 2);
+}
+
+/// A relay that looks at the hundred oldest only is stopped for good by a hundred that are stuck.
+pub async fn a_thousand_stuck_events_do_not_block_the_relay(kind: Kind) {
+    let stage = Stage::new(kind).await;
+    one_is_closed(&stage).await;
+    let mut script = String::from("BEGIN;");
+    for n in 0..1_000 {
+        script.push_str(&format!(
+            "INSERT INTO semel_outbox (id, task, input, partition) VALUES ('stuck-{n}', 't', '{{\"id\": \"stuck\"}}', 'p');"
+        ));
+    }
+    script.push_str("COMMIT;");
+    stage.run(&script).await;
+    stage.event("q-2", "t", Some("q")).await;
+    stage.event("free", "t", None).await;
+    Relay::new(stage.source.clone(), &stage.jobs)
+        .batch(100)
+        .drain()
+        .await
+        .unwrap();
+    assert_eq!(stage.submitted().await, ["q-1", "q-2", "free"]);
+}

@@ -1,0 +1,41 @@
+//! The `Idempotency-Key` header for HTTP services: of equal requests one is carried out, the others get its answer.
+//!
+//! A [`IdempotencyLayer`] goes around any [`tower_service::Service`] that answers HTTP requests: an axum router, a
+//! hyper service. What it keeps is kept in a Semel store, so it holds over processes and restarts.
+//!
+//! ```
+//! use axum::{Router, routing::post};
+//! use semel_tower::IdempotencyLayer;
+//!
+//! # #[tokio::main] async fn main() -> Result<(), semel::Error> {
+//! let jobs = semel::connect("memory:").await?;
+//! let app: Router = Router::new()
+//!     .route("/payments", post(async || "paid"))
+//!     .layer(IdempotencyLayer::new(&jobs));
+//! # let _ = app; Ok(()) }
+//! ```
+//!
+//! | a `POST` or `PATCH` with a key | gets |
+//! |---|---|
+//! | that is new | is carried out; its answer is kept, errors too |
+//! | whose first request was answered | the same answer, byte for byte, with `Idempotent-Replayed: true` |
+//! | whose first request is being carried out | 409 `in_progress` |
+//! | that came with another method, path or body before | 422 `idempotency_conflict` |
+//! | that is none | 400 `invalid` |
+//! | while the store is out of reach | 503 `store_unavailable`: refused, not carried out unguarded |
+//!
+//! Keys are apart per credential (the `Authorization` header, or what [`IdempotencyLayer::scope`] says). A request
+//! goes on to its end when its caller hangs up, so that a repeated call finds the answer. If the process dies in the
+//! middle, nobody knows how far it came: the key stays `in_progress` until it lapses.
+
+mod answer;
+mod body;
+mod key;
+mod layer;
+mod problem;
+mod request;
+mod service;
+
+pub use body::LayerBody;
+pub use layer::IdempotencyLayer;
+pub use service::Idempotency;

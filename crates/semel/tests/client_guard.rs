@@ -1,0 +1,237 @@
+//! Doing things once that are no jobs (contract 5.3).
+
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use semel::testing::{Call, Intercept, InterceptedStore};
+use semel::{Client, Error, Once, Outage, Reserved, Retry, hours, millis, secs};
+use semel_core::error::StoreError;
+
+#[tokio::test]
+async fn of_two_who_ask_one_is_let_in_and_the_other_gets_its_answer() {
+    let jobs = semel::connect("memory:").await.unwrap();
+    let guard = jobs.guard();
+    let Reserved::Fresh(reservation) = guard.reserve("k", secs(60)).await.unwrap() else {
+        panic!("a new key is fresh");
+    };
+    assert!(matches!(
+        guard.reserve("k", secs(60)).await.unwrap(),
+        Reserved::InProgress
+    ));
+    reservation.confirm(&"done").await.unwrap();
+    reservation.confirm(&"said again").await.unwrap();
+    let Reserved::Done(output) = guard.reserve("k", secs(60)).await.unwrap() else {
+        panic!("a confirmed key is done");
+    };
+    assert_eq!(
+        output.read::<String>().unwrap(),
+        "done",
+        "the first answer stands"
+    );
+    let stats = guard.stats().await.unwrap();
+    assert_eq!((stats.fresh, stats.in_progress, stats.done), (1, 1, 1));
+}
+
+#[tokio::test]
+async fn a_released_key_is_free_again() {
+    let jobs = semel::connect("memory:").await.unwrap();
+    let guard = jobs.guard();
+    let Reserved::Fresh(reservation) = guard.reserve("k", secs(60)).await.unwrap() else {
+        panic!("a new key is fresh");
+    };
+    reservation.release().await.unwrap();
+    assert!(matches!(
+        guard.reserve("k", secs(60)).await.unwrap(),
+        Reserved::Fresh(_)
+    ));
+}
+
+/// An error does not prove that nothing happened: only who knows better frees the key.
+#[tokio::test]
+async fn what_went_wrong_is_not_run_again_unless_somebody_knows_that_it_did_not_happen() {
+    let jobs = semel::connect("memory:").await.unwrap();
+    let guard = jobs.guard();
+    let failed = guard
+        .once("k", hours(1), async || Err::<u8, _>("timed out"))
+        .await
+        .unwrap();
+    let Once::Failed("timed out", reservation) = failed else {
+        panic!("{failed:?}");
+    };
+    let again = guard
+        .once("k", hours(1), async || Ok::<u8, &str>(7))
+        .await
+        .unwrap();
+    assert!(matches!(again, Once::InProgress), "{again:?}");
+    reservation.release().await.unwrap();
+    let again = guard
+        .once("k", hours(1), async || Ok::<u8, &str>(7))
+        .await
+        .unwrap();
+    assert!(matches!(again, Once::Ran(7)), "{again:?}");
+}
+
+#[tokio::test]
+async fn who_confirms_too_late_is_told_so() {
+    let jobs = semel::connect("memory:").await.unwrap();
+    let guard = jobs.guard();
+    let Reserved::Fresh(slow) = guard.reserve("k", millis(20)).await.unwrap() else {
+        panic!("a new key is fresh");
+    };
+    tokio::time::sleep(millis(40)).await;
+    assert!(matches!(
+        guard.reserve("k", secs(60)).await.unwrap(),
+        Reserved::Fresh(_)
+    ));
+    let lost = slow.confirm(&1).await.unwrap_err();
+    assert!(matches!(lost, Error::ReservationLost { .. }), "{lost:?}");
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused() {
+    let jobs = semel::connect("memory:").await.unwrap();
+    for (key, ttl) in [("", secs(1)), ("k", secs(0)), ("a\nb", secs(1))] {
+        let refused = jobs.guard().reserve(key, ttl).await;
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{key:?} {refused:?}");
+    }
+    let _ = jobs
+        .guard()
+        .once("number", secs(60), async || Ok::<u8, Error>(1))
+        .await
+        .unwrap();
+    let other = jobs
+        .guard()
+        .once("number", secs(60), async || Ok::<String, Error>(String::new()))
+        .await;
+    assert!(matches!(other, Err(Error::UnreadableAnswer { .. })), "{other:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_a_thousand_at_once_one_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", dir.path().join("jobs.db").display());
+    let jobs = semel::connect(&url).await.unwrap();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let all: Vec<_> = (0..1_000)
+        .map(|_| {
+            let (guard, runs) = (jobs.guard(), runs.clone());
+            tokio::spawn(async move {
+                let effect = async || Ok::<usize, Error>(runs.fetch_add(1, Ordering::SeqCst));
+                matches!(guard.once("storm", hours(1), effect).await.unwrap(), Once::Ran(_))
+            })
+        })
+        .collect();
+    let mut ran = 0;
+    for one in all {
+        ran += usize::from(one.await.unwrap());
+    }
+    assert_eq!((ran, runs.load(Ordering::SeqCst)), (1, 1));
+}
+
+/// A store that can be taken away and given back.
+#[derive(Default)]
+struct Cable {
+    is_cut: AtomicBool,
+    tried: AtomicUsize,
+}
+
+#[async_trait::async_trait]
+impl Intercept for Cable {
+    async fn before(&self, _: &Call) -> Result<(), StoreError> {
+        if !self.is_cut.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        self.tried.fetch_add(1, Ordering::SeqCst);
+        Err(StoreError::unavailable("asking a guard"))
+    }
+
+    async fn after(&self, _: &Call) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+async fn on_a_cable() -> (Client, Arc<Cable>) {
+    let store = semel::connect("memory:").await.unwrap().store().clone();
+    let cable = Arc::new(Cable::default());
+    let retry = Retry {
+        attempts: 3,
+        first: millis(1),
+        longest: millis(2),
+    };
+    let intercepted = Arc::new(InterceptedStore::new(store, cable.clone()));
+    let jobs = semel::connect_to(intercepted).retry(retry).await.unwrap();
+    (jobs, cable)
+}
+
+/// Out of reach means refused, after a bounded number of tries; only a queue that asked for it by name goes on, and all
+/// of that is counted, written down and set right.
+#[tokio::test]
+async fn in_an_outage_work_is_refused_unless_its_queue_asked_to_go_on() {
+    let (jobs, cable) = on_a_cable().await;
+    let guard = jobs.guard();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("unguarded.jsonl");
+    let outage = Outage::journal(&file).unwrap().warn_and_continue("mail");
+    let send = async |queue: &str, key: &str, output: Result<u8, &'static str>| {
+        guard
+            .once_or_unguarded(&outage, queue, key, hours(1), async || output)
+            .await
+    };
+    assert!(matches!(
+        send("mail", "sent before", Ok(1)).await,
+        Ok(Once::Ran(1))
+    ));
+
+    cable.is_cut.store(true, Ordering::SeqCst);
+    let refused = send("payments", "p", Ok(9)).await;
+    assert!(
+        matches!(refused, Err(Error::StoreUnavailable { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(
+        cable.tried.load(Ordering::SeqCst),
+        3,
+        "tried a bounded number of times"
+    );
+    assert!(matches!(
+        send("mail", "sent before", Ok(2)).await,
+        Ok(Once::Unguarded(Ok(2)))
+    ));
+    assert!(matches!(
+        send("mail", "new", Ok(3)).await,
+        Ok(Once::Unguarded(Ok(3)))
+    ));
+    assert!(matches!(
+        send("mail", "new", Ok(4)).await,
+        Ok(Once::Unguarded(Ok(4)))
+    ));
+    assert!(matches!(
+        send("mail", "broken", Err("no")).await,
+        Ok(Once::Unguarded(Err("no")))
+    ));
+    assert_eq!(outage.ran_unguarded(), 4);
+
+    assert!(guard.reconcile(&outage).await.is_err(), "the store is still away");
+    cable.is_cut.store(false, Ordering::SeqCst);
+    // Another process can do it as well: what counts is the journal.
+    let later = Outage::journal(&file).unwrap();
+    let found = guard.reconcile(&later).await.unwrap();
+    assert_eq!(found.once, ["new"]);
+    assert_eq!(found.duplicates, ["sent before", "new"]);
+    assert_eq!(found.in_doubt, ["broken"]);
+    assert_eq!(
+        guard.reconcile(&later).await.unwrap(),
+        semel::Reconciled::default(),
+        "once is enough"
+    );
+    assert!(
+        matches!(send("mail", "new", Ok(5)).await, Ok(Once::Before(3))),
+        "the first answer stands"
+    );
+    assert!(matches!(
+        send("mail", "broken", Ok(5)).await,
+        Ok(Once::InProgress)
+    ));
+}
