@@ -16,12 +16,20 @@ struct Prerequisite {
 }
 
 /// Everything the tests need; a new store or front end adds its servers here.
-const PREREQUISITES: &[Prerequisite] = &[Prerequisite {
-    name: "a C compiler (cc) with the C library's headers",
-    needed_for: "building the bundled SQLite",
-    is_present: compiles_c,
-    debian_packages: &["gcc", "libc6-dev"],
-}];
+const PREREQUISITES: &[Prerequisite] = &[
+    Prerequisite {
+        name: "a C compiler (cc) with the C library's headers",
+        needed_for: "building the bundled SQLite",
+        is_present: compiles_c,
+        debian_packages: &["gcc", "libc6-dev"],
+    },
+    Prerequisite {
+        name: "promtool",
+        needed_for: "checking the server's metrics",
+        is_present: || answers("promtool", "--version"),
+        debian_packages: &["prometheus"],
+    },
+];
 
 /// Makes sure that everything is there, installing it if we may.
 pub fn ensure() -> Result<()> {
@@ -74,6 +82,15 @@ fn compiles_c() -> bool {
         .map(|mut stdin| stdin.write_all(b"#include <stdio.h>\n"));
     let status = child.wait();
     source.is_some_and(|written| written.is_ok()) && status.is_ok_and(|status| status.success())
+}
+
+fn answers(program: &str, argument: &str) -> bool {
+    Command::new(program)
+        .arg(argument)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
 }
 
 fn may_install() -> bool {

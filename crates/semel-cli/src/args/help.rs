@@ -15,11 +15,12 @@ Exit codes: 0 done (also for an existing duplicate), 1 other, 2 usage,
 `semel COMMAND --help` says more about a command.";
 
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Start", &["demo"]),
+    ("Start", &["demo", "serve"]),
     ("Work", &["submit", "work", "explain", "events", "schedules"]),
     (
         "Look",
         &[
+            "status",
             "stats",
             "jobs",
             "keys",
@@ -30,7 +31,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         ],
     ),
     ("Check", &["guarantees", "doctor", "bench"]),
-    ("Set up", &["config", "completions"]),
+    ("Set up", &["config", "tokens", "completions"]),
 ];
 
 /// The same command with its subcommands in groups.
