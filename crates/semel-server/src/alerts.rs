@@ -135,7 +135,7 @@ fn no_worker(view: &View) -> Alert {
         message: match jobs {
             0 => "Every task that waits has a live worker".to_owned(),
             jobs => format!(
-                "{} of {} and no live worker serves them",
+                "{} (task {}) and no live worker serves them",
                 plural(jobs, "job waits", "jobs wait"),
                 tasks.iter().copied().collect::<Vec<_>>().join(", ")
             ),

@@ -121,7 +121,7 @@ pub async fn one(State(app): State<App>, Extension(caller): Extension<Caller>, N
         div id="job" data-live {
             p { (state(job.state)) " " b { (job.task) } " in queue " b { (job.queue) } }
             @for reason in case.reasons() { div class={ "alert " (if job.state == JobState::Failed { "" } else { "held" }) } { (reason.says) @if let Some(hint) = &reason.hint { @for line in hint.lines() { " " (command(line)) } } } }
-            @if let Some(progress) = job.progress { progress max="1" value=(progress) { (percent(progress)) } }
+            @if let Some(progress) = job.progress.filter(|_| job.state == JobState::Running) { progress max="1" value=(progress) { (percent(progress)) } }
             dl {
                 dt { "Id" } dd.mono { (job.id) }
                 dt { "Key" } dd { @match &job.key { Some(key) => { (parts::key(key)) " " (if key.held { "held" } else { "let go" }) ", " (wording::hold(&key.hold)) } None => { "none" } } }

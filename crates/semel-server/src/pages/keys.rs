@@ -64,6 +64,7 @@ fn free(row: &KeyRow, now: Timestamp) -> Markup {
     html! {
         @if !row.key.held { "free" }
         @else if let Some(at) = row.free_at { (until(at, now)) }
+        @else if let Some(at) = row.key.expires_at { (until(at, now)) ", not before its job has ended" }
         @else { (wording::hold(&row.key.hold)) }
     }
 }
@@ -115,7 +116,7 @@ pub async fn one(
                     button.danger type="submit" { "Release" } span.note role="status" {}
                 }
             }
-            p.quiet { "The same as a command: " (command(&format!("semel keys show {digest}"))) }
+            p.quiet { "As a command: " (command(&format!("semel keys show {digest}"))) }
             h2 { "Its life" }
             ol.life reversed {
                 @for entry in &ledger.items { li { (absorbed(entry, now)) } }

@@ -15,7 +15,7 @@ use crate::pages::layout;
 use crate::pages::parts::{command, when};
 use crate::role::Caller;
 use crate::sight::View;
-use crate::text::{bytes, count, percent};
+use crate::text::{bytes, count, percent, plural};
 use crate::when::span;
 
 /// `GET /`
@@ -96,7 +96,7 @@ fn cards(view: &View) -> Markup {
             a class={ "card " (if view.workers.is_empty() { "warn" } else { "" }) } href="/workers" { span { "workers" } b { (view.workers.len()) } small { (slots) " slots" } }
             a class={ "card " (if hour.get(Counter::Failed) > 0 { "bad" } else { "" }) } href="/dead-letters" { span { "failed in an hour" } b { (count(hour.get(Counter::Failed))) } small { (count(before.get(Counter::Failed))) " in the day before" } }
             a.card href="/duplicates" { span { "absorbed, 10 min" } b { (percent(minutes.hit_ratio())) } small { (trend(minutes.hit_ratio(), day.hit_ratio())) " " (percent(day.hit_ratio())) " in 24 h (" (count(day.duplicates())) ")" } }
-            a class={ "card " (if stats.steps_in_doubt > 0 { "bad" } else { "" }) } href="/in-doubt" { span { "in doubt" } b { (count(stats.steps_in_doubt)) } small { (count(jobs(JobState::Parked))) " jobs parked" } }
+            a class={ "card " (if stats.steps_in_doubt > 0 { "bad" } else { "" }) } href="/in-doubt" { span { "in doubt" } b { (count(stats.steps_in_doubt)) } small { (plural(jobs(JobState::Parked), "job parked", "jobs parked")) } }
             a.card href="/keys" { span { "keys held" } b { (count(stats.active_keys)) } small { (count(stats.totals.get(Counter::Conflicts))) " conflicts" } }
             div.card { span { "store" } b { (bytes(stats.storage_bytes)) } small { (count(stats.totals.get(Counter::Completed))) " completed" } }
         }
