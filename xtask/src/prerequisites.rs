@@ -29,6 +29,12 @@ const PREREQUISITES: &[Prerequisite] = &[
         is_present: has_postgres,
         debian_packages: &["postgresql"],
     },
+    Prerequisite {
+        name: "promtool",
+        needed_for: "checking the server's metrics",
+        is_present: || answers("promtool", "--version"),
+        debian_packages: &["prometheus"],
+    },
 ];
 
 /// Makes sure that everything is there, installing it if we may.
@@ -95,6 +101,15 @@ fn has_postgres() -> bool {
             .all(|program| version.join("bin").join(program).is_file())
     };
     versions.flatten().any(|version| complete(version.path()))
+}
+
+fn answers(program: &str, argument: &str) -> bool {
+    Command::new(program)
+        .arg(argument)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
 }
 
 fn may_install() -> bool {

@@ -102,6 +102,13 @@ pub enum Command {
 pub enum StoreCommand {
     /// See work done once while everything goes wrong, in 20 seconds
     Demo(commands::demo::DemoArgs),
+    /// Serve the HTTP API and the dashboard
+    Serve(commands::serve::ServeArgs),
+    /// Say whether work flows; the exit code is 1 while an alert fires
+    Status,
+    /// Make, list and revoke the tokens of servers
+    #[command(subcommand)]
+    Tokens(commands::tokens::TokensCommand),
     /// Submit a job
     Submit(Box<commands::submit::SubmitArgs>),
     /// Say what a submission would get, and why; writes nothing

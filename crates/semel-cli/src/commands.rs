@@ -14,10 +14,13 @@ pub mod keys;
 pub mod outbox;
 pub mod queues;
 pub mod schedules;
+pub mod serve;
 pub mod stats;
+pub mod status;
 pub mod steps;
 pub mod submit;
 pub mod tasks;
+pub mod tokens;
 pub mod work;
 pub mod workers;
 
@@ -30,6 +33,9 @@ use crate::session::Session;
 pub async fn run(command: StoreCommand, session: &Session) -> Result<Exit, Problem> {
     match command {
         StoreCommand::Demo(args) => demo::run(args, session).await,
+        StoreCommand::Serve(args) => serve::run(args, session).await,
+        StoreCommand::Status => status::run(session).await,
+        StoreCommand::Tokens(command) => tokens::run(command, session).await,
         StoreCommand::Submit(args) => submit::run(*args, session).await,
         StoreCommand::Explain(args) => explain::run(*args, session).await,
         StoreCommand::Work(args) => work::run(args, session).await,

@@ -5,24 +5,21 @@ mod bulk;
 mod clock;
 mod commands;
 mod confirm;
-mod diagnosis;
 mod duration;
 mod exit;
-mod lanes;
 mod listing;
 mod live;
 mod logging;
 mod problem;
-mod redact;
 mod screen;
 mod session;
 mod settings;
 mod steer;
 mod target;
-mod wire;
-mod wording;
 
 use std::process::ExitCode;
+
+use semel_server::{diagnosis, lanes, redact, wire, wording};
 
 use crate::args::{Cli, Command, StoreCommand};
 use crate::exit::Exit;
@@ -70,7 +67,7 @@ fn run(cli: Cli, screen: &Screen) -> Result<Exit, Problem> {
 /// A worker says what troubles it; other commands end with what there is to say.
 fn usual_log(command: &Command) -> &'static str {
     match command {
-        Command::Store(StoreCommand::Work(_) | StoreCommand::Outbox(_)) => "warn",
+        Command::Store(StoreCommand::Work(_) | StoreCommand::Outbox(_) | StoreCommand::Serve(_)) => "warn",
         _ => "off",
     }
 }

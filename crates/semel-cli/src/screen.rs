@@ -6,14 +6,12 @@
 mod page;
 mod style;
 mod table;
-mod text;
-mod when;
 
 pub use page::Page;
+pub use semel_server::text::{bytes, capital, clean, count, elide, one_line, percent, plural, pretty_json};
+pub use semel_server::when::{exact, relative, span};
 pub use style::{Tone, paint, state_tone};
 pub use table::{Column, Table};
-pub use text::{bytes, capital, clean, count, elide, one_line, percent, plural, pretty_json};
-pub use when::{exact, relative, span};
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;

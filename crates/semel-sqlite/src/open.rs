@@ -70,7 +70,7 @@ impl Options {
             namespace: Name::new("default").expect("a valid name"),
             create: true,
             synchronous: Synchronous::Full,
-            cache_mib: 128,
+            cache_mib: 16,
             readers: 2,
             vfs: None,
         }

@@ -46,6 +46,11 @@ async fn keep(store: &dyn Store, retention: Retention) -> Result<UpkeepReport, S
     store.upkeep(request).await
 }
 
+/// Housekeeping and schedules for as long as it is polled: for a process that has no worker, such as a server.
+pub async fn keep_up(client: &Client, retention: Retention) {
+    run(&**client.store(), retention).await;
+}
+
 /// Keeps up for as long as it is polled.
 pub(crate) async fn run(store: &dyn Store, retention: Retention) {
     tokio::join!(house(store, retention), schedules(store));

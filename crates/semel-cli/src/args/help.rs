@@ -15,7 +15,7 @@ Exit codes: 0 done (also for an existing duplicate), 1 other, 2 usage,
 `semel COMMAND --help` says more about a command.";
 
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Start", &["demo"]),
+    ("Start", &["demo", "serve"]),
     (
         "Work",
         &["submit", "work", "explain", "events", "schedules", "outbox"],
@@ -23,6 +23,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Look",
         &[
+            "status",
             "stats",
             "jobs",
             "keys",
@@ -34,7 +35,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         ],
     ),
     ("Check", &["guarantees", "doctor", "bench"]),
-    ("Set up", &["config", "completions"]),
+    ("Set up", &["config", "tokens", "completions"]),
 ];
 
 /// The same command with its subcommands in groups.

@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::problem::Problem;
 use crate::screen::{Column, Table, Tone, clean, paint, span};
 use crate::session::Session;
-use crate::settings::{Settings, Source, shown};
+use crate::settings::{self, Settings, Source};
 use crate::wire;
 
 /// `semel config …`
@@ -70,6 +70,12 @@ fn show(session: &Session) -> Result<Exit, Problem> {
     Ok(Exit::Done)
 }
 
+/// Each value as it is shown: its name, the value, where it came from.
+pub fn shown(settings: &Settings) -> Vec<(String, String, String)> {
+    let each = rows(settings).into_iter();
+    each.map(|row| (row.name, row.value, row.source)).collect()
+}
+
 fn rows(settings: &Settings) -> Vec<Row> {
     let mut rows = vec![Row::new("store", settings.shown_store(), &settings.store.source)];
     if let Some(path) = &settings.path {
@@ -80,7 +86,7 @@ fn rows(settings: &Settings) -> Vec<Row> {
     }
     match &settings.log {
         Some(log) => rows.push(Row::new("log", log.value.clone(), &log.source)),
-        None => rows.push(Row::new("log", "off, for work warn", &Source::Default)),
+        None => rows.push(Row::new("log", "off, for work and serve warn", &Source::Default)),
     }
     rows.extend(retention(settings));
     rows.extend(from_file(settings));
@@ -111,17 +117,17 @@ fn retention(settings: &Settings) -> [Row; 3] {
 }
 
 /// Everything else has no default: it is shown if the file says it, in the file's own words.
-fn from_file(settings: &Settings) -> Vec<Row> {
-    let Some(path) = &settings.path else {
+fn from_file(given: &Settings) -> Vec<Row> {
+    let Some(path) = &given.path else {
         return Vec::new();
     };
     let source = Source::File(path.value.clone());
     let mut rows = Vec::new();
-    for (name, value) in settings.file.values() {
+    for (name, value) in given.file.values() {
         let known = ["store", "retention."].iter().any(|part| name.starts_with(part));
         if !known {
             let value = if name.ends_with("store") || name.ends_with("server") {
-                shown(&value)
+                settings::shown(&value)
             } else {
                 value
             };

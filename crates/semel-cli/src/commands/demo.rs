@@ -20,6 +20,7 @@ use tempfile::TempDir;
 use crate::commands::demo::scenes::Producers;
 use crate::commands::demo::tally::Tally;
 use crate::commands::demo::troop::Troop;
+use crate::commands::serve::{self, ServeArgs};
 use crate::exit::Exit;
 use crate::problem::Problem;
 use crate::session::Session;
@@ -45,6 +46,9 @@ pub struct DemoArgs {
     /// Keep the store and the log of effects in this directory
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
+    /// Keep the dashboard up afterwards, until Ctrl-C
+    #[arg(long)]
+    pub serve: bool,
     /// Which part of the demo this process plays.
     #[arg(long, hide = true, requires = "dir")]
     pub part: Option<Part>,
@@ -141,11 +145,19 @@ async fn play(args: &DemoArgs, session: &Session) -> Result<Exit, Problem> {
     let killed = troop.stop().await?;
     let tally = Tally::take(&client, dir, submitted, killed).await?;
     show::end(&tally, drained, matches!(place, Place::Kept(_)), dir, session)?;
-    Ok(if drained && tally.is_good() {
+    let exit = if drained && tally.is_good() {
         Exit::Done
     } else {
         Exit::Other
-    })
+    };
+    if args.serve {
+        let anywhere = ServeArgs {
+            listen: Some("127.0.0.1:0".to_owned()),
+            ..ServeArgs::default()
+        };
+        serve::serve(&anywhere, client, session).await?;
+    }
+    Ok(exit)
 }
 
 /// Waits until nothing waits or runs any more.

@@ -4,6 +4,7 @@ mod compare;
 mod prune;
 mod relay;
 mod status;
+mod wire;
 
 use std::sync::Arc;
 

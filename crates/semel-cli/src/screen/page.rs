@@ -6,8 +6,8 @@ use semel_core::time::Timestamp;
 
 use crate::screen::style::{Tone, paint};
 use crate::screen::table::{Column, Table};
-use crate::screen::text::clean;
-use crate::screen::when::{exact, relative};
+use semel_server::text::clean;
+use semel_server::when::{exact, relative};
 
 /// What a command says to a person.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement};
 
 use crate::screen::style::{Tone, paint};
-use crate::screen::text::clean;
+use semel_server::text::clean;
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug)]

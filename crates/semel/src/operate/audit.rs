@@ -79,8 +79,8 @@ impl Client {
 }
 
 impl Operator {
-    /// Records an act, does it, and records a refusal.
-    pub(super) async fn on_record<T>(
+    /// Records an act, does it, and records a refusal. For acts of a front end's own, such as making a token.
+    pub async fn on_record<T>(
         &self,
         act: &str,
         subject: &str,

@@ -19,6 +19,8 @@ pub struct ScheduleView {
     pub last: Option<Tick>,
     /// The next one; `None`: never again.
     pub next: Option<Timestamp>,
+    /// The first tick that was due and has not been carried out: nobody is there to do it.
+    pub overdue: Option<Timestamp>,
     /// How often a tick was skipped.
     pub skipped: u64,
 }
@@ -36,6 +38,7 @@ impl ScheduleView {
     pub(super) fn at(kept: Kept, cron: &Cron, now: Timestamp) -> Self {
         ScheduleView {
             next: cron.next(now.max(kept.settled_until())),
+            overdue: cron.next(kept.settled_until()).filter(|due| *due < now),
             ..ScheduleView::without_next(kept)
         }
     }
@@ -46,6 +49,7 @@ impl ScheduleView {
             since: kept.since,
             last: kept.last,
             next: None,
+            overdue: None,
             skipped: kept.skipped,
         }
     }

@@ -4,12 +4,12 @@ use clap::Args;
 use semel_core::time::Timestamp;
 use semel_outbox::Audit;
 
+use crate::commands::outbox::wire;
 use crate::commands::outbox::{From, page};
 use crate::exit::Exit;
 use crate::problem::Problem;
 use crate::screen::{Page, clean, elide, plural};
 use crate::session::Session;
-use crate::wire;
 
 /// Ids that are shown.
 const SHOWN: usize = 20;

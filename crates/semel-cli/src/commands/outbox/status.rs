@@ -4,12 +4,12 @@ use clap::Args;
 use semel_core::time::{Millis, Timestamp};
 use semel_outbox::{ParkedEvent, Status};
 
+use crate::commands::outbox::wire;
 use crate::commands::outbox::{From, page};
 use crate::exit::Exit;
 use crate::problem::Problem;
 use crate::screen::{Column, Page, Table, Tone, count, elide, one_line, paint, span};
 use crate::session::Session;
-use crate::wire;
 
 /// Parked events that are shown.
 const SHOWN: usize = 20;

@@ -1,0 +1,146 @@
+//! `semel serve`
+
+mod alerts;
+
+pub use alerts::thresholds;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use semel::Client;
+use semel_server::{Server, Settings, load_tls, tokens};
+
+use crate::exit::Exit;
+use crate::problem::Problem;
+use crate::session::Session;
+
+/// Where a server listens if nobody says otherwise.
+const LISTEN: &str = "127.0.0.1:7077";
+
+/// Arguments of `semel serve`.
+#[derive(Clone, Debug, Default, Args)]
+#[command(after_help = "\
+On a loopback address (127.0.0.1, ::1) everybody on this machine may come in as
+long as there is no token. On any other address it only starts with a token
+(semel tokens create) and encrypted (--tls-cert, --tls-key), or with
+--plain-http behind a proxy that encrypts.
+
+SIGTERM or Ctrl-C stops it in order.")]
+pub struct ServeArgs {
+    /// Where to listen [env: SEMEL_LISTEN] [default: 127.0.0.1:7077]
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<String>,
+    /// A name this server is reached by; may be repeated
+    #[arg(long = "host", value_name = "NAME")]
+    pub hosts: Vec<String>,
+    /// The certificate chain, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Its key, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Listen beyond this machine without encryption
+    #[arg(long)]
+    pub plain_http: bool,
+}
+
+/// Serves until told to stop.
+pub async fn run(args: ServeArgs, session: &Session) -> Result<Exit, Problem> {
+    let client = session.create().await?;
+    serve(&args, client, session).await
+}
+
+/// Serves a store until told to stop.
+pub async fn serve(args: &ServeArgs, client: Client, session: &Session) -> Result<Exit, Problem> {
+    let server = bind(args, client, session).await?;
+    let scheme = if args.tls_cert.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{}/", server.address());
+    if session.json() {
+        session.screen.print_json(&serde_json::json!({ "url": url }))?;
+    } else {
+        let mut page = session.screen.plain_page();
+        page.say(format!(
+            "Listening on {url} (the dashboard is there, too). Ctrl-C stops in order."
+        ));
+        session.screen.print(&page)?;
+    }
+    server.run_until(told_to_stop()).await;
+    Ok(Exit::Done)
+}
+
+async fn bind(args: &ServeArgs, client: Client, session: &Session) -> Result<Server, Problem> {
+    let listen = address(args, session)?;
+    let tls = match (&args.tls_cert, &args.tls_key) {
+        (Some(certificate), Some(key)) => Some(load_tls(certificate, key).map_err(Problem::usage)?),
+        _ => None,
+    };
+    if !listen.ip().is_loopback() {
+        if tokens::list(&client).await?.is_empty() {
+            return Err(not_permitted(
+                format!("{listen} can be reached from other machines, and there is no token"),
+                "semel tokens create NAME --role admin",
+            ));
+        }
+        if tls.is_none() && !args.plain_http {
+            return Err(not_permitted(
+                format!("{listen} can be reached from other machines, and tokens would travel in plain text"),
+                "--tls-cert FILE --tls-key FILE, or --plain-http behind a proxy that encrypts",
+            ));
+        }
+    }
+    let settings = Settings {
+        hosts: args.hosts.clone(),
+        redact: session.settings.file.redact.clone(),
+        retention: session.settings.retention(),
+        thresholds: thresholds(&session.settings.file.alerts)?,
+        shown: crate::commands::config::shown(&session.settings),
+        ..Settings::on(listen)
+    };
+    Server::bind(client, settings, tls).await.map_err(|error| {
+        Problem::new(
+            Exit::Other,
+            "other",
+            format!("{listen} cannot be listened on: {error}"),
+        )
+        .hint("--listen 127.0.0.1:0 takes any free port")
+    })
+}
+
+fn address(args: &ServeArgs, session: &Session) -> Result<SocketAddr, Problem> {
+    let from_environment = std::env::var("SEMEL_LISTEN").ok().filter(|text| !text.is_empty());
+    let from_file = session
+        .settings
+        .file
+        .server
+        .get("listen")
+        .and_then(|value| value.as_str());
+    let said = args
+        .listen
+        .clone()
+        .or(from_environment)
+        .or(from_file.map(str::to_owned));
+    let said = said.unwrap_or_else(|| LISTEN.to_owned());
+    said.parse().map_err(|_| {
+        Problem::usage(format!(
+            "{said:?} is no address: allowed is IP:PORT, such as {LISTEN}"
+        ))
+    })
+}
+
+fn not_permitted(message: String, hint: &str) -> Problem {
+    Problem::new(Exit::NotPermitted, "not_permitted", message).hint(hint)
+}
+
+/// Ends with the first signal that asks for it.
+async fn told_to_stop() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
+        let _ = tokio::signal::ctrl_c().await;
+        return;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}

@@ -1,0 +1,190 @@
+//! The door every request comes through: whose is it, may it, and what goes out with every answer.
+
+mod origin;
+
+pub use origin::{Hosts, check_origin};
+
+use axum::extract::{Request, State};
+use axum::http::header::{self, HeaderName};
+use axum::http::{HeaderMap, HeaderValue, Method};
+use axum::middleware::Next;
+use axum::response::Response;
+
+use crate::app::App;
+use crate::problem::Problem;
+use crate::role::{Caller, Role};
+use crate::{clock, ids, metrics, sessions};
+
+/// Names a request, in and out.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// Lets a request in, and finishes its answer.
+pub async fn enter(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let begun = clock::instant();
+    let id = request_id(request.headers());
+    let method = request.method().clone();
+    let path = request.uri().path().to_owned();
+    let is_page = wants_page(&request);
+    let checked = check(&app, &request);
+    let headers = request.headers().clone();
+    let admitted = match checked {
+        Ok(()) => who(&app, &headers).await,
+        Err(problem) => Err(problem),
+    };
+    let response = match admitted {
+        Ok(caller) => {
+            if let Some(caller) = caller {
+                request.extensions_mut().insert(caller);
+            }
+            next.run(request).await
+        }
+        Err(problem) => axum::response::IntoResponse::into_response(problem),
+    };
+    let response = finish(response, &id, is_page, &path);
+    let took = begun.elapsed();
+    metrics::request(response.status(), took);
+    tracing::debug!(
+        request_id = id,
+        %method,
+        path,
+        status = response.status().as_u16(),
+        took_ms = took.as_secs_f64() * 1_000.0,
+        "request"
+    );
+    response
+}
+
+/// Lets through who has the role.
+pub async fn allow(wanted: Role, request: Request, next: Next) -> Response {
+    match request.extensions().get::<Caller>() {
+        Some(caller) if caller.may(wanted) => next.run(request).await,
+        Some(caller) => {
+            let detail = format!(
+                "{} has no role {}: {}",
+                caller.name,
+                wanted.word(),
+                has(&caller.roles)
+            );
+            axum::response::IntoResponse::into_response(Problem::new("forbidden", detail))
+        }
+        None => axum::response::IntoResponse::into_response(
+            Problem::new(
+                "unauthorized",
+                "this server asks for a token, and the request has none",
+            )
+            .hint("send Authorization: Bearer TOKEN, or sign in at /login"),
+        ),
+    }
+}
+
+fn has(roles: &[Role]) -> String {
+    let words: Vec<&str> = roles.iter().map(|role| role.word()).collect();
+    format!("it has {}", words.join(", "))
+}
+
+fn check(app: &App, request: &Request) -> Result<(), Problem> {
+    Hosts::of(&app.settings).check(request)?;
+    match is_safe(request.method()) {
+        true => Ok(()),
+        false => check_origin(request.headers()),
+    }
+}
+
+fn is_safe(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+async fn who(app: &App, headers: &HeaderMap) -> Result<Option<Caller>, Problem> {
+    if let Some(said) = headers.get(header::AUTHORIZATION) {
+        let token = said.to_str().ok().and_then(bearer);
+        let Some(token) = token else {
+            return Err(Problem::new(
+                "unauthorized",
+                "Authorization has to be Bearer and a token",
+            ));
+        };
+        let found = app.keyring.caller(&app.client, token).await?;
+        return match found {
+            Some(caller) => Ok(Some(caller)),
+            None => Err(Problem::new(
+                "unauthorized",
+                "the token is unknown, was revoked or has run out",
+            )),
+        };
+    }
+    if app.keyring.is_empty(&app.client).await? {
+        // Whoever reaches a loopback address is on this machine; elsewhere the server does not start without a token.
+        return Ok(app.settings.listen.ip().is_loopback().then(Caller::local));
+    }
+    let Some(token) = sessions::of_request(headers).and_then(|secret| app.sessions.token(&secret)) else {
+        return Ok(None);
+    };
+    Ok(app.keyring.signed_in(&app.client, &token).await?)
+}
+
+fn bearer(said: &str) -> Option<&str> {
+    let (scheme, token) = said.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+}
+
+/// Keeps the caller's own name of a request, if it is a decent one.
+fn request_id(headers: &HeaderMap) -> String {
+    let said = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
+    let decent = |id: &&str| (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
+    said.filter(decent).map_or_else(ids::request, str::to_owned)
+}
+
+fn wants_page(request: &Request) -> bool {
+    let accepts = request
+        .headers()
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok());
+    !request.uri().path().starts_with("/v1/") && accepts.is_some_and(|accepts| accepts.contains("text/html"))
+}
+
+fn finish(mut response: Response, id: &str, is_page: bool, path: &str) -> Response {
+    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+        response = match is_page {
+            true => crate::pages::problem(&problem, id, path),
+            false => problem.answer(id),
+        };
+    }
+    let headers = response.headers_mut();
+    if let Ok(value) = HeaderValue::from_str(id) {
+        headers.insert(REQUEST_ID, value);
+    }
+    let fixed = [
+        (header::CONTENT_SECURITY_POLICY, CSP),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "same-origin"),
+        (
+            HeaderName::from_static("cross-origin-resource-policy"),
+            "same-origin",
+        ),
+    ];
+    for (name, value) in fixed {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+/// The answer where there is no route.
+pub async fn nowhere(request: Request) -> Problem {
+    let path = semel_core::limits::cut(request.uri().path(), 200);
+    Problem::not_found(format!("route {} {path}", request.method())).hint("/openapi.json lists the routes")
+}
+
+/// The answer where a route has no such method.
+pub async fn no_such_method(request: Request) -> Problem {
+    let path = semel_core::limits::cut(request.uri().path(), 200);
+    Problem::new(
+        "method_not_allowed",
+        format!("{path} knows no {}", request.method()),
+    )
+}

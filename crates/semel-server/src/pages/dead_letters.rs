@@ -1,0 +1,52 @@
+//! What failed for good, by what it died of.
+
+use axum::Extension;
+use axum::extract::State;
+use maud::html;
+use semel_core::store::{JobFilter, Page};
+
+use crate::api::{Reply, jobs};
+use crate::app::App;
+use crate::clock;
+use crate::pages::parts::{self, act, table, when};
+use crate::pages::{jobs as job_page, layout};
+use crate::role::{Caller, Role};
+use crate::text::count;
+
+/// `GET /dead-letters`
+pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>) -> Reply {
+    let now = clock::now();
+    let store = app.client.store();
+    let groups = store.dead_letter_groups(None).await?;
+    let filter = JobFilter {
+        dead_letters: true,
+        ..JobFilter::default()
+    };
+    let mut letters = store.jobs(filter, Page::first(50)).await?.items;
+    jobs::hide(&app, &mut letters);
+    let operates = caller.may(Role::Operate);
+    let body = html! {
+        div id="letters" data-live {
+            h2 { "By what they died of" }
+            (table(&["Task", "Error", "Jobs", "Newest", ""], groups.iter().map(|group| html! {
+                td { (group.task) } td { (group.error) } td.num { (count(group.jobs)) } td { (parts::job(group.newest.as_str())) " " (when(group.newest_at, now)) }
+                td { @if operates {
+                    form.act data-call="POST /v1/operations" data-then="/operations/{id}" {
+                        input type="hidden" name="filter.task" value=(group.task); input type="hidden" name="filter.dead_letters" data-kind="bool" value="true";
+                        // The group's text has its digits made equal: what is before the first of them is what all have.
+                        @let begin = group.error.split('#').next().unwrap_or_default();
+                        @if !begin.is_empty() { input type="hidden" name="filter.error" value=(begin); }
+                        label { "" select name="action" aria-label="What" { option value="replay" { "replay" } option value="retry" { "retry" } option value="delete" { "drop" } } }
+                        button type="submit" { "Plan" } span.note role="status" {}
+                    }
+                } }
+            }).collect(), "No dead letters."))
+            h2 { "The newest" }
+            (table(&["Job", "Task", "Queue", "State", "Attempt", "Admitted", "Key", "Error", ""], letters.iter().map(|job| html! {
+                (job_page::line(job, now)) td { @if operates { (act(&format!("POST /v1/dead-letters/{}/replay", parts::path(job.id.as_str())), "Replay", None, false)) } }
+            }).collect(), "No dead letters."))
+        }
+        p.quiet { "A replay is a fresh job of the same origin: steps that were confirmed are not done again." }
+    };
+    Ok(layout::page(&app, &caller, "/dead-letters", "Dead letters", body))
+}

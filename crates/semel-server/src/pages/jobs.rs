@@ -1,0 +1,174 @@
+//! Jobs, and why one stands where it stands.
+
+use axum::Extension;
+use axum::extract::State;
+use maud::{Markup, html};
+use semel_core::job::State as JobState;
+use semel_core::store::{JobFilter, LedgerFilter, Page, StepFilter, log_feed};
+use semel_core::time::Timestamp;
+use semel_core::view::Job;
+
+use crate::api::query::JobsQuery;
+use crate::api::{Reply, jobs};
+use crate::app::App;
+use crate::ask::{Asked, Named};
+use crate::diagnosis::Case;
+use crate::pages::layout;
+use crate::pages::parts::{self, act, command, state, table, until, when};
+use crate::problem::Problem;
+use crate::role::{Caller, Role};
+use crate::text::{elide, one_line, percent, pretty_json};
+use crate::{clock, redact, wording};
+
+/// `GET /jobs`
+pub async fn list(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Asked(query): Asked<JobsQuery>,
+) -> Reply {
+    let now = clock::now();
+    let found = match query.filter(&app).await {
+        Ok(filter) => find(&app, filter, query.page()).await?,
+        // A key nobody has is an empty list, not a missing page.
+        Err(problem) if problem.code() == "not_found" => (Vec::new(), None),
+        Err(problem) => return Err(problem),
+    };
+    let (items, cursor) = found;
+    let kept = [
+        ("state", query.state.as_deref()),
+        ("queue", query.queue.as_deref()),
+        ("task", query.task.as_deref()),
+        ("key", query.key.as_deref()),
+        ("error", query.error.as_deref()),
+        ("since", query.since.as_deref()),
+        ("until", query.until.as_deref()),
+    ];
+    let body = html! {
+        form method="get" action="/jobs" role="search" {
+            label { "State" select name="state" {
+                option value="" { "any" }
+                @for one in JobState::ALL { option value=(one.word()) selected[query.state.as_deref() == Some(one.word())] { (one.word()) } }
+            } }
+            label { "Queue" input type="text" name="queue" value=[query.queue.as_deref()]; }
+            label { "Task" input type="text" name="task" value=[query.task.as_deref()]; }
+            label { "Key" input type="text" name="key" value=[query.key.as_deref()]; }
+            label { "Error contains" input type="text" name="error" value=[query.error.as_deref()]; }
+            label { "Since" input type="text" name="since" value=[query.since.as_deref()] placeholder="2027-01-31T08:00:00Z"; }
+            button type="submit" { "Find" }
+        }
+        div id="jobs" data-live {
+            (table(&["Job", "Task", "Queue", "State", "Attempt", "Admitted", "Key", "Error"], items.iter().map(|job| line(job, now)).collect(), "No job like that."))
+            (parts::next("/jobs", &kept, cursor.as_deref()))
+        }
+        @if caller.may(Role::Operate) {
+            h2 { "Act on all of these" }
+            form data-call="POST /v1/operations" data-then="/operations/{id}" {
+                @for (name, value) in &kept { @if let Some(value) = value.filter(|value| !value.is_empty()) { input type="hidden" name={ "filter." (name) } value=(value); } }
+                input type="hidden" name="filter" data-kind="json" value="{}" disabled[kept.iter().any(|(_, value)| value.is_some_and(|value| !value.is_empty()))];
+                label { "What" select name="action" { option { "cancel" } option { "retry" } option { "replay" } option { "release" } option { "delete" } } }
+                label { "Reason" input type="text" name="reason" maxlength="1000"; }
+                button type="submit" { "Plan" } span.note role="status" {}
+            }
+            p.quiet { "Nothing is done before you have seen the plan." }
+        }
+    };
+    Ok(layout::page(&app, &caller, "/jobs", "Jobs", body))
+}
+
+async fn find(app: &App, filter: JobFilter, page: Page) -> Result<(Vec<Job>, Option<String>), Problem> {
+    let mut found = app.client.store().jobs(filter, page).await?;
+    jobs::hide(app, &mut found.items);
+    Ok((found.items, found.next_cursor))
+}
+
+/// A job in a list.
+pub fn line(job: &Job, now: Timestamp) -> Markup {
+    html! {
+        td { (parts::job(job.id.as_str())) } td { (job.task) } td { (job.queue) } td { (state(job.state)) }
+        td.num { (job.attempt) "/" (job.max_attempts) } td { (when(job.enqueued_at, now)) }
+        td { @if let Some(key) = &job.key { (parts::key(key)) } }
+        td { @if let Some(error) = &job.error { (elide(&one_line(&error.message), 120)) } }
+    }
+}
+
+/// `GET /jobs/{id}`
+pub async fn one(State(app): State<App>, Extension(caller): Extension<Caller>, Named(id): Named) -> Reply {
+    let now = clock::now();
+    let store = app.client.store();
+    let job = jobs::find(&app, &id).await?;
+    let attempts = store.attempts(&job.id).await?;
+    let mut steps = store.list_steps(StepFilter::Origin(job.origin.clone())).await?;
+    steps
+        .iter_mut()
+        .for_each(|step| redact::step(step, &app.settings.redact));
+    let logs = store.feed(&log_feed(&job.id), Page::first(200)).await?.items;
+    let ledger = LedgerFilter {
+        holder: Some(job.id.clone()),
+        ..LedgerFilter::default()
+    };
+    let absorbed = store.ledger(ledger, Page::first(50)).await?.items;
+    let view = app.view().await?;
+    let case = Case {
+        job: &job,
+        attempts: &attempts,
+        settings: &view.settings,
+        workers: view.serving(&job.task, &job.queue),
+        now,
+    };
+    let operates = caller.may(Role::Operate);
+    let path = parts::path(job.id.as_str());
+    let body = html! {
+        div id="job" data-live {
+            p { (state(job.state)) " " b { (job.task) } " in queue " b { (job.queue) } }
+            @for reason in case.reasons() { div class={ "alert " (if job.state == JobState::Failed { "" } else { "held" }) } { (reason.says) @if let Some(hint) = &reason.hint { @for line in hint.lines() { " " (command(line)) } } } }
+            @if let Some(progress) = job.progress.filter(|_| job.state == JobState::Running) { progress max="1" value=(progress) { (percent(progress)) } }
+            dl {
+                dt { "Id" } dd.mono { (job.id) }
+                dt { "Key" } dd { @match &job.key { Some(key) => { (parts::key(key)) " " (if key.held { "held" } else { "let go" }) ", " (wording::hold(&key.hold)) } None => { "none" } } }
+                dt { "Attempt" } dd { (job.attempt) " of " (job.max_attempts) "; " (job.deliveries) " of " (job.max_deliveries) " deliveries lost" }
+                dt { "Admitted" } dd { (when(job.enqueued_at, now)) @if let Some(name) = &job.producer { " from " (name) } }
+                dt { "Runs at" } dd { (until_or_when(job.run_at, now)) ", priority " (job.priority) }
+                @if let Some(at) = job.started_at { dt { "Started" } dd { (when(at, now)) } }
+                @if let Some(at) = job.finished_at { dt { "Ended" } dd { (when(at, now)) } }
+                @if let Some(worker) = &job.worker { dt { "Worker" } dd { (worker) @if let Some(at) = job.lease_until { ", lease until " (until_or_when(at, now)) } ", fence " (job.fence) } }
+                @if job.origin != job.id { dt { "Origin" } dd { (parts::job(job.origin.as_str())) } }
+                @if let Some(from) = &job.replayed_from { dt { "Replays" } dd { (parts::job(from.as_str())) } }
+                @if let Some(by) = &job.replayed_as { dt { "Replayed as" } dd { (parts::job(by.as_str())) } }
+                @if let Some(by) = &job.blocked_by { dt { "Waits for" } dd { (parts::job(by.as_str())) } }
+            }
+            @if operates {
+                @if !job.state.is_terminal() { (act(&format!("POST /v1/jobs/{path}/cancel"), "Cancel", Some("Cancel this job?"), false)) p.quiet { (command(&format!("semel jobs cancel {}", job.id))) } }
+                @if matches!(job.state, JobState::Failed | JobState::Cancelled) && job.replayed_as.is_none() { (act(&format!("POST /v1/jobs/{path}/retry"), "Retry", None, false)) p.quiet { (command(&format!("semel jobs retry {}", job.id))) } }
+                @if job.state == JobState::Failed && job.replayed_as.is_none() { (act(&format!("POST /v1/dead-letters/{path}/replay"), "Replay as a fresh job", None, false)) p.quiet { (command(&format!("semel dead-letters replay {}", job.id))) } }
+            }
+            h2 { "Input" } pre { (pretty_json(job.input.as_str())) }
+            @if let Some(output) = &job.output { h2 { "Output" } pre { (pretty_json(output.as_str())) } }
+            @if let Some(error) = &job.error { h2 { "Error, attempt " (error.attempt) } pre { (error.message) } }
+            h2 { "Attempts" }
+            (table(&["Attempt", "Result", "Began", "Ended", "Worker", "Fence", "Error"], attempts.iter().map(|one| html! {
+                td.num { (one.end.attempt) } td { (format!("{:?}", one.end.result).to_lowercase()) } td { @if let Some(at) = one.end.began_at { (when(at, now)) } } td { (when(one.end.ended_at, now)) }
+                td { @if let Some(worker) = &one.worker { (worker) } } td.num { (one.end.fence) } td { @if let Some(error) = &one.end.error { (elide(&one_line(error), 200)) } }
+            }).collect(), "No attempt has ended."))
+            h2 { "Steps" }
+            (table(&["Step", "State", "Begun", "Ended", "Output"], steps.iter().map(|step| html! {
+                td { (step.name) } td { @if step.in_doubt { span.state.failed { "in doubt" } } @else { (format!("{:?}", step.state).to_lowercase()) } } td { (when(step.begun_at, now)) }
+                td { @if let Some(at) = step.ended_at { (when(at, now)) } } td.mono { @if let Some(output) = &step.output { (elide(output.as_str(), 200)) } }
+            }).collect(), "No step was begun."))
+            @if !logs.is_empty() { h2 { "Log" } pre { @for entry in logs.iter().rev() { (entry.at) " " (entry.body.read::<String>().unwrap_or_else(|_| entry.body.to_string())) "\n" } } }
+            @if !absorbed.is_empty() { h2 { "Absorbed " (absorbed.len()) @if absorbed.len() == 50 { " or more" } }
+                (table(&["Outcome", "When", "Producer", "Differed at"], absorbed.iter().map(|entry| html! { td { (entry.outcome.word()) } td { (when(entry.at, now)) } td { @if let Some(name) = &entry.producer { (name) } } td { (wording::differs(&entry.differs)) } }).collect(), ""))
+            }
+        }
+    };
+    Ok(layout::page(
+        &app,
+        &caller,
+        "/jobs",
+        &format!("Job {}", parts::short(job.id.as_str())),
+        body,
+    ))
+}
+
+fn until_or_when(at: Timestamp, now: Timestamp) -> Markup {
+    if at > now { until(at, now) } else { when(at, now) }
+}

@@ -1,0 +1,99 @@
+//! Queues and tasks, with their levers.
+
+use axum::Extension;
+use axum::extract::State;
+use maud::{Markup, html};
+use semel_core::job::State as JobState;
+use semel_core::store::{Setting, Target};
+
+use crate::api::Reply;
+use crate::api::lanes::{queue_sums, setting, task_sums};
+use crate::app::App;
+use crate::lanes::Sum;
+use crate::pages::layout;
+use crate::pages::parts::{path, table, until, when};
+use crate::role::{Caller, Role};
+use crate::sight::View;
+use crate::text::{count, percent};
+use crate::when::span;
+
+/// `GET /queues`
+pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>) -> Reply {
+    let view = app.view().await?;
+    let operates = caller.may(Role::Operate);
+    let heads = [
+        "Name",
+        "Waiting",
+        "Oldest",
+        "Running",
+        "Completed",
+        "Failed",
+        "Absorbed",
+        "Set",
+        "Levers",
+    ];
+    let queues = queue_sums(&view)
+        .into_iter()
+        .map(|sum| line(&view, &sum, "queues", Target::Queue(sum.name.clone()), operates));
+    let tasks = task_sums(&view)
+        .into_iter()
+        .map(|sum| line(&view, &sum, "tasks", Target::Task(sum.name.clone()), operates));
+    let all = setting(&view, &Target::All);
+    let body = html! {
+        div id="lanes" data-live {
+            @if operates { p { (levers("", &all, &view, "everything")) } }
+            h2 { "Queues" } (table(&heads, queues.collect(), "No queue has been seen yet."))
+            h2 { "Tasks" } (table(&heads, tasks.collect(), "No task has been seen yet."))
+        }
+    };
+    Ok(layout::page(&app, &caller, "/queues", "Queues and tasks", body))
+}
+
+fn line(view: &View, sum: &Sum, kind: &str, target: Target, operates: bool) -> Markup {
+    let set = setting(view, &target);
+    let filter = if kind == "queues" { "queue" } else { "task" };
+    let jobs = format!("/jobs?{filter}={}", path(sum.name.as_str()));
+    html! {
+        td { a href=(jobs) { (sum.name) } @if kind == "tasks" && sum.in_state(JobState::Queued) > 0 && !view.workers.iter().any(|worker| worker.info.tasks.contains(&sum.name)) { " " span.state.failed { "no worker" } } }
+        td.num { (count(sum.in_state(JobState::Queued))) }
+        td.nowrap { (sum.oldest_waiting.map(|at| span(view.stats.as_of.since(at))).unwrap_or_default()) }
+        td.num { (count(sum.in_state(JobState::Running))) }
+        td.num { (count(sum.counts.get(semel_core::counters::Counter::Completed))) }
+        td.num { (count(sum.counts.get(semel_core::counters::Counter::Failed))) }
+        td.num { (count(sum.counts.duplicates())) " (" (percent(sum.counts.hit_ratio())) ")" }
+        td { (words(&set, view)) }
+        td { @if operates { (levers(&format!("/{kind}/{}", path(sum.name.as_str())), &set, view, sum.name.as_str())) } }
+    }
+}
+
+fn words(set: &Setting, view: &View) -> Markup {
+    html! {
+        @if let Some(pause) = set.paused.as_ref().filter(|_| set.is_paused(view.now)) {
+            span.state.parked { "paused" } " " (when(pause.since, view.now)) @if let Some(at) = pause.until { ", goes on " (until(at, view.now)) } @if let Some(reason) = &pause.reason { " – " (reason) }
+        }
+        @if set.closed { " " span.state.failed { "closed" } }
+        @if set.unique { " unique" }
+        @if set.mode == semel_core::dedup::Mode::Observe { " observes" }
+    }
+}
+
+fn levers(base: &str, set: &Setting, view: &View, name: &str) -> Markup {
+    html! {
+        @if set.is_paused(view.now) {
+            form.act data-call={ "POST /v1" (base) "/resume" } { button type="submit" aria-label={ "Resume " (name) } { "Resume" @if base.is_empty() { " everything" } } span.note role="status" {} }
+        } @else {
+            form.act data-call={ "POST /v1" (base) "/pause" } data-confirm=[base.is_empty().then_some("Hold all work back?")] {
+                input type="number" name="for_ms" data-kind="minutes" min="1" placeholder="minutes" aria-label={ "Minutes to pause " (name) } size="6";
+                input type="text" name="reason" placeholder="reason" aria-label={ "Reason to pause " (name) } maxlength="1000" size="12";
+                button type="submit" aria-label={ "Pause " (name) } { "Pause" @if base.is_empty() { " everything" } } span.note role="status" {}
+            }
+        }
+        @if !base.is_empty() {
+            details { summary { "more" }
+                form.act data-call={ "PATCH /v1" (base) } { input type="hidden" name="intake" value=(if set.closed { "open" } else { "closed" }); button type="submit" { (if set.closed { "Open" } else { "Close intake" }) } span.note role="status" {} }
+                form.act data-call={ "PATCH /v1" (base) } { input type="hidden" name="mode" value=(if set.mode == semel_core::dedup::Mode::Observe { "enforce" } else { "observe" }); button type="submit" { (if set.mode == semel_core::dedup::Mode::Observe { "Enforce policies" } else { "Only observe" }) } span.note role="status" {} }
+                @if base.starts_with("/queues") { form.act data-call={ "PATCH /v1" (base) } { input type="hidden" name="unique" data-kind="bool" value=(if set.unique { "false" } else { "true" }); button type="submit" { (if set.unique { "Not unique" } else { "Declare unique" }) } span.note role="status" {} } }
+            }
+        }
+    }
+}

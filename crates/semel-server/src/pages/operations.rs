@@ -1,0 +1,56 @@
+//! A bulk act: its plan, then its progress.
+
+use axum::Extension;
+use axum::extract::State;
+use maud::html;
+use semel::Status;
+
+use crate::api::Reply;
+use crate::app::App;
+use crate::ask::Named;
+use crate::pages::layout;
+use crate::pages::parts::{self, act, path, state, table};
+use crate::role::{Caller, Role};
+use crate::text::{count, plural};
+
+/// `GET /operations/{id}`
+pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>, Named(id): Named) -> Reply {
+    let operation = app.client.operation(&id).await?;
+    let n = |n: u64| count(i64::try_from(n).unwrap_or(i64::MAX));
+    let total = i64::try_from(operation.total).unwrap_or(i64::MAX);
+    let word = operation.action.word();
+    let operates = caller.may(Role::Operate);
+    let body = html! {
+        div id="operation" data-live {
+            p { "To " b { (word) } " " b { (plural(total, "job", "jobs")) } ", planned by " (operation.actor) @if let Some(reason) = &operation.reason { ": " (reason) } ". Exactly those, whatever comes later." }
+            p { @match operation.status { Status::Planned => { span.state { "planned: nothing was done yet" } } Status::Running => { span.state.running { "running" } } Status::Done => { span.state.complete { "done" } } Status::Aborted => { span.state.parked { "aborted" } } } }
+            progress max=(operation.total.max(1)) value=(operation.progress.seen()) {}
+            dl {
+                dt { "Done" } dd { (n(operation.progress.done)) }
+                dt { "Refused" } dd { @for (why, times) in &operation.progress.refused { (why) " " (n(*times)) " " } }
+                dt { "Not eligible" } dd { (n(operation.ineligible)) " matched, but their state does not allow it" }
+                dt { "Collisions" } dd { (n(operation.collisions)) " would be refused, as another job holds their key" @if !operation.collisions_complete { " (not every key was looked at)" } }
+                dt { "By state" } dd { @for (one, times) in &operation.by_state { (state(*one)) " " (n(*times)) " " } }
+                dt { "By task" } dd { @for (task, times) in &operation.by_task { (task) " " (n(*times)) " " } }
+            }
+            @if operates && operation.status == Status::Planned && operation.total > 0 {
+                form data-call="POST /v1/operations" data-confirm={ "Really " (word) " " (plural(total, "job", "jobs")) "?" } {
+                    input type="hidden" name="action" value=(word); input type="hidden" name="plan" value=(operation.id); input type="hidden" name="dry_run" data-kind="bool" value="false";
+                    label { "At most so many a second" input type="number" name="rate_per_s" data-kind="number" min="1"; }
+                    label { "Reason" input type="text" name="reason" maxlength="1000"; }
+                    button.danger type="submit" { "Carry out" } span.note role="status" {}
+                }
+            }
+            @if operates && matches!(operation.status, Status::Planned | Status::Running) { (act(&format!("POST /v1/operations/{}/abort", path(&operation.id)), "Abort", None, false)) }
+            h2 { "Some of them" }
+            (table(&["Job", "Task", "State", "Error"], operation.samples.iter().map(|sample| html! { td { (parts::job(sample.id.as_str())) } td { (sample.task) } td { (state(sample.state)) } td { (sample.error.as_deref().unwrap_or_default()) } }).collect(), "None match."))
+        }
+    };
+    Ok(layout::page(
+        &app,
+        &caller,
+        "/jobs",
+        &format!("Bulk {word}"),
+        body,
+    ))
+}

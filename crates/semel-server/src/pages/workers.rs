@@ -1,0 +1,38 @@
+//! Who works?
+
+use axum::Extension;
+use axum::extract::State;
+use maud::html;
+
+use crate::api::Reply;
+use crate::app::App;
+use crate::pages::layout;
+use crate::pages::parts::{command, table, when};
+use crate::role::Caller;
+
+/// `GET /workers`
+pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>) -> Reply {
+    let view = app.view().await?;
+    let names = |names: &[semel_core::ids::Name]| {
+        names
+            .iter()
+            .map(|name| name.as_str())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let rows = view.workers.iter().map(|worker| {
+        let info = &worker.info;
+        html! {
+            td { (info.name.as_deref().unwrap_or(&worker.id)) br; span.quiet { (info.host) @if info.pid != 0 { ", pid " (info.pid) } } }
+            td { (names(&info.tasks)) } td { (if info.queues.is_empty() { "all".to_owned() } else { names(&info.queues) }) }
+            td.num { (info.running) "/" (info.slots) } td { @if let Some(at) = info.started_at { (when(at, view.now)) } } td { (when(worker.heartbeat_at, view.now)) } td { (info.version.as_deref().unwrap_or_default()) }
+        }
+    });
+    let body = html! {
+        div id="workers" data-live {
+            (table(&["Worker", "Tasks", "Queues", "Busy", "Started", "Heard", "Version"], rows.collect(), "No worker was heard of in the last half minute."))
+            @if view.workers.is_empty() { p { (command("semel work --task NAME --exec 'CMD'")) } }
+        }
+    };
+    Ok(layout::page(&app, &caller, "/workers", "Workers", body))
+}

@@ -1,0 +1,89 @@
+//! Who has signed in at the page. A session lives in this process only: a restart asks to sign in again.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use axum::http::{HeaderMap, header};
+use semel_core::error::StoreError;
+use semel_core::time::{Millis, Timestamp};
+use sha2::{Digest, Sha256};
+
+use crate::{clock, ids};
+
+/// The cookie's name.
+pub const COOKIE: &str = "semel_session";
+/// How long one is signed in.
+pub const LASTS: Millis = Millis::from_secs(12 * 3_600);
+/// Sessions at once; the one that ends first makes room.
+const MOST: usize = 10_000;
+
+/// The sessions of a server, by the hash of their cookie.
+#[derive(Debug, Default)]
+pub struct Sessions(Mutex<HashMap<[u8; 32], Session>>);
+
+#[derive(Clone, Debug)]
+struct Session {
+    token: String,
+    until: Timestamp,
+}
+
+impl Sessions {
+    /// Begins a session for a token; gives the secret for the cookie.
+    pub fn begin(&self, token: String) -> Result<String, StoreError> {
+        let secret = ids::secret::<32>()?;
+        let now = clock::now();
+        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.retain(|_, session| now < session.until);
+        if sessions.len() >= MOST
+            && let Some(first) = sessions.iter().min_by_key(|(_, session)| session.until)
+        {
+            let first = *first.0;
+            sessions.remove(&first);
+        }
+        let until = now.plus(LASTS);
+        sessions.insert(hash(&secret), Session { token, until });
+        Ok(secret)
+    }
+
+    /// The token that signed in with this cookie. Found by a hash, so no comparison tells how close a guess was.
+    pub fn token(&self, secret: &str) -> Option<String> {
+        let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let session = sessions.get(&hash(secret))?;
+        (clock::now() < session.until).then(|| session.token.clone())
+    }
+
+    /// Ends a session.
+    pub fn end(&self, secret: &str) {
+        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.remove(&hash(secret));
+    }
+}
+
+/// The secret of our cookie in a request.
+pub fn of_request(headers: &HeaderMap) -> Option<String> {
+    headers
+        .get_all(header::COOKIE)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(';'))
+        .find_map(|pair| {
+            pair.trim()
+                .strip_prefix(COOKIE)?
+                .strip_prefix('=')
+                .map(str::to_owned)
+        })
+}
+
+/// The header that sets the cookie, or takes it away.
+pub fn set_cookie(secret: Option<&str>, secure: bool) -> String {
+    let lasts = secret.map_or(0, |_| LASTS.as_millis() / 1_000);
+    let secure = if secure { "; Secure" } else { "" };
+    format!(
+        "{COOKIE}={}; HttpOnly; SameSite=Strict; Path=/; Max-Age={lasts}{secure}",
+        secret.unwrap_or_default()
+    )
+}
+
+fn hash(secret: &str) -> [u8; 32] {
+    Sha256::digest(secret.as_bytes()).into()
+}

@@ -1,0 +1,190 @@
+//! What happens, as it happens: one look at the store per half second for all who watch.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use futures_util::stream;
+use semel_core::ids::JobId;
+use semel_core::job::State as JobState;
+use semel_core::store::{JobFilter, LedgerFilter, Page};
+use tokio::sync::broadcast::{self, error::RecvError};
+
+use crate::alerts;
+use crate::api::Reply;
+use crate::app::App;
+use crate::problem::Problem;
+use crate::role::Caller;
+use crate::turns::Turn;
+use crate::wire;
+
+/// How often the store is looked at while somebody watches.
+const EVERY: Duration = Duration::from_millis(500);
+/// The newest jobs and duplicates that are followed.
+const NEWEST: usize = 100;
+/// What a slow watcher may fall behind.
+const BEHIND: usize = 1_024;
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub struct News {
+    kind: &'static str,
+    data: Arc<str>,
+}
+
+/// Where news are told.
+#[derive(Debug)]
+pub struct Hub(broadcast::Sender<News>);
+
+impl Default for Hub {
+    fn default() -> Self {
+        Hub(broadcast::channel(BEHIND).0)
+    }
+}
+
+impl Hub {
+    fn is_watched(&self) -> bool {
+        self.0.receiver_count() > 0
+    }
+
+    fn tell(&self, kind: &'static str, data: &impl serde::Serialize) {
+        if let Ok(data) = serde_json::to_string(data) {
+            // Nobody listening is fine.
+            let _ = self.0.send(News {
+                kind,
+                data: data.into(),
+            });
+        }
+    }
+}
+
+/// `GET /v1/stream`
+pub async fn listen(State(app): State<App>, Extension(caller): Extension<Caller>) -> Reply {
+    let turn = app.turns.take(&caller)?;
+    let listening = Listening {
+        news: app.hub.0.subscribe(),
+        app: app.clone(),
+        _turn: turn,
+        begun: false,
+    };
+    let events = stream::unfold(listening, |mut listening| async move {
+        let event = listening.next().await?;
+        Some((Ok::<_, Infallible>(event), listening))
+    });
+    let keep_alive = KeepAlive::new().interval(Duration::from_secs(15));
+    Ok(Sse::new(events).keep_alive(keep_alive).into_response())
+}
+
+struct Listening {
+    news: broadcast::Receiver<News>,
+    app: App,
+    _turn: Turn,
+    begun: bool,
+}
+
+impl Listening {
+    async fn next(&mut self) -> Option<Event> {
+        if !self.begun {
+            // The client knows at once that it is heard.
+            self.begun = true;
+            return Some(Event::default().event("hello").data("{}"));
+        }
+        let news = tokio::select! {
+            news = self.news.recv() => news,
+            () = self.app.stopping() => return None,
+        };
+        match news {
+            Ok(news) => Some(Event::default().event(news.kind).data(&*news.data)),
+            // Too slow: it has to look for itself.
+            Err(RecvError::Lagged(_)) => Some(Event::default().event("lagged").data("{}")),
+            Err(RecvError::Closed) => None,
+        }
+    }
+}
+
+/// Watches the store for those who watch.
+pub async fn watch(app: App) {
+    let mut seen: Option<Seen> = None;
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(EVERY) => {}
+            () = app.stopping() => return,
+        }
+        if !app.hub.is_watched() {
+            seen = None;
+            continue;
+        }
+        match Seen::look(&app).await {
+            Ok(now) => {
+                if let Some(before) = &seen {
+                    now.tell(before, &app.hub);
+                }
+                seen = Some(now);
+            }
+            Err(problem) => tracing::debug!(detail = problem.detail(), "the store could not be watched"),
+        }
+    }
+}
+
+struct Seen {
+    jobs: Vec<semel_core::view::Job>,
+    states: HashMap<JobId, JobState>,
+    duplicates: Vec<semel_core::view::LedgerEntry>,
+    newest: i64,
+    stats: Arc<semel_core::view::Stats>,
+    alerts: Vec<alerts::Alert>,
+}
+
+impl Seen {
+    async fn look(app: &App) -> Result<Seen, Problem> {
+        let store = app.client.store();
+        let jobs = store.jobs(JobFilter::default(), Page::first(NEWEST)).await?.items;
+        let duplicates = store
+            .ledger(LedgerFilter::default(), Page::first(NEWEST))
+            .await?
+            .items;
+        let view = app.view().await?;
+        Ok(Seen {
+            states: jobs.iter().map(|job| (job.id.clone(), job.state)).collect(),
+            newest: duplicates.first().map_or(0, |entry| entry.n),
+            jobs,
+            duplicates,
+            stats: app.stats().await?,
+            alerts: alerts::watch(&view, &app.settings.thresholds),
+        })
+    }
+
+    fn tell(&self, before: &Seen, hub: &Hub) {
+        for entry in self
+            .duplicates
+            .iter()
+            .rev()
+            .filter(|entry| entry.n > before.newest)
+        {
+            let bare = semel_core::view::LedgerEntry {
+                input: None,
+                ..entry.clone()
+            };
+            hub.tell("duplicate", &wire::LedgerEntry::from(&bare));
+        }
+        for job in self.jobs.iter().rev() {
+            if before.states.get(&job.id) != Some(&job.state) {
+                hub.tell("job", &wire::Holder::of(job));
+            }
+        }
+        for alert in &self.alerts {
+            let was = before.alerts.iter().find(|other| other.alert == alert.alert);
+            if was.is_none_or(|was| was.firing != alert.firing) {
+                hub.tell("alert", alert);
+            }
+        }
+        if self.stats.raw != before.stats.raw || self.stats.jobs != before.stats.jobs {
+            hub.tell("stats", &wire::Stats::from(&*self.stats));
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! The contract of the HTTP API, on a real listening server. Every answer is held against the OpenAPI document.
+
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
+mod described;
+mod hostile;
+mod jobs;
+mod operating;
+mod pages;
+mod security;
+mod seeing;
+mod stage;
+mod working;

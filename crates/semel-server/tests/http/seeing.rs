@@ -1,0 +1,198 @@
+//! Counters, alerts, advice, metrics, the stream.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use serde_json::json;
+
+use crate::stage::Stage;
+
+#[tokio::test]
+async fn counters_have_the_documented_names_and_can_be_exported() {
+    let stage = Stage::new().await;
+    for _ in 0..3 {
+        stage
+            .post("/v1/jobs", json!({"task": "=t", "input": 1, "unique": true}))
+            .await;
+    }
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    let stats = stage.get("/v1/stats").await.is(200);
+    assert_eq!(
+        (
+            &stats.json["accepted"],
+            &stats.json["duplicates"],
+            &stats.json["active_keys"]
+        ),
+        (&json!(1), &json!(2), &json!(1))
+    );
+    assert_eq!(stats.json["jobs"]["queued"], 1);
+    assert_eq!(stats.json["tasks"][0]["name"], "=t");
+    let table = stage.get("/v1/stats?format=csv").await.is(200);
+    assert!(table.text.starts_with("kind,name,accepted,"), "{}", table.text);
+    assert!(table.text.contains("\"'=t\",1,2"), "{}", table.text);
+    stage.get("/v1/stats/history?window_ms=60000").await.is(200);
+    stage
+        .get("/v1/stats/history?window_ms=0")
+        .await
+        .refused(400, "invalid");
+    assert!(
+        stage
+            .get("/v1/stats/history?format=csv")
+            .await
+            .is(200)
+            .text
+            .starts_with("at,accepted")
+    );
+    stage.get("/v1/stats?format=xml").await.refused(400, "invalid");
+    stage
+        .post("/v1/stats/reset", json!({"reason": "new week"}))
+        .await
+        .is(200);
+    assert_eq!(stage.get("/v1/stats").await.json["accepted"], 0);
+}
+
+#[tokio::test]
+async fn work_without_a_worker_is_an_alert_with_the_command_that_helps() {
+    let stage = Stage::new().await;
+    let quiet = stage.get("/v1/alerts").await.is(200);
+    assert_eq!(quiet.json["items"], json!([]), "{}", quiet.text);
+    assert!(quiet.json["watched"].as_array().unwrap().len() >= 9);
+    stage.submit(json!({"task": "thumbnail", "input": 1})).await;
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    let alerts = stage.get("/v1/alerts").await.is(200);
+    assert_eq!(alerts.json["items"][0]["alert"], "no_worker");
+    assert_eq!(
+        alerts.json["items"][0]["command"],
+        "semel work --task thumbnail --exec 'CMD'"
+    );
+    let (_, _) = stage.claim("thumbnail").await;
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    assert_eq!(stage.get("/v1/alerts").await.is(200).json["items"], json!([]));
+}
+
+#[tokio::test]
+async fn advice_names_the_producer_behind_a_storm_and_the_ttl_that_is_needed() {
+    let stage = Stage::new().await;
+    assert_eq!(stage.get("/v1/advice").await.is(200).json["items"], json!([]));
+    for _ in 0..31 {
+        stage
+            .post(
+                "/v1/jobs",
+                json!({"task": "t", "input": 1, "idempotency_key": "k", "producer": "cron-7"}),
+            )
+            .await;
+    }
+    let advice = stage.get("/v1/advice").await.is(200);
+    let kinds: Vec<&str> = advice.json["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["storm", "ttl"]);
+    assert!(
+        advice.json["items"][0]["message"]
+            .as_str()
+            .unwrap()
+            .contains("cron-7")
+    );
+    assert!(advice.json["items"][1]["ttl_ms"].as_i64().unwrap() < 60_000);
+}
+
+#[tokio::test]
+async fn guarantees_health_and_readiness_are_told() {
+    let mut stage = Stage::new().await;
+    assert_eq!(
+        stage.get("/v1/guarantees").await.is(200).json["capabilities"]["name"],
+        "memory"
+    );
+    assert_eq!(stage.get("/healthz").await.is(200).json["status"], "ok");
+    stage.get("/readyz").await.is(200);
+    // A stop in order ends with every connection closed.
+    let begun = tokio::time::Instant::now();
+    stage.stop().await;
+    assert!(begun.elapsed() < Duration::from_secs(15));
+    assert!(
+        stage
+            .http
+            .get(format!("{}/healthz", stage.url))
+            .send()
+            .await
+            .is_err()
+    );
+}
+
+#[tokio::test]
+async fn metrics_have_their_names_and_promtool_finds_nothing_wrong() {
+    let stage = Stage::new().await;
+    stage
+        .submit(json!({"task": "a\"b\\c", "input": 1, "idempotency_key": "k"}))
+        .await;
+    stage.dead_letter("d", json!({"input": 1})).await;
+    let text = stage.get("/metrics").await.is(200).text;
+    for name in [
+        "semel_submissions_total",
+        "semel_jobs_finished_total",
+        "semel_submit_duration_seconds_bucket",
+        "semel_claim_duration_seconds_count",
+        "semel_settle_duration_seconds_sum",
+        "semel_run_duration_seconds_bucket",
+        "semel_queue_wait_seconds_bucket",
+        "semel_build_info",
+        "semel_store_jobs",
+        "semel_store_oldest_waiting_seconds",
+        "semel_store_keys",
+        "semel_store_bytes",
+        "semel_store_hit_ratio",
+        "semel_store_workers",
+        "semel_store_dead_letters",
+        "semel_store_steps_in_doubt",
+        "semel_store_alert_firing",
+        "semel_store_up 1",
+    ] {
+        assert!(text.contains(name), "{name} is missing in\n{text}");
+    }
+    let mut child = std::process::Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("promtool is there: cargo xtask test installs it");
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), text.as_bytes()).unwrap();
+    let checked = child.wait_with_output().unwrap();
+    assert!(
+        checked.status.success() && checked.stderr.is_empty(),
+        "{checked:?}\n{text}"
+    );
+}
+
+#[tokio::test]
+async fn the_stream_tells_of_an_absorbed_duplicate() {
+    let stage = Stage::new().await;
+    let response = stage.request("GET", "/v1/stream").send().await.unwrap();
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+    let mut events = response.bytes_stream();
+    let mut seen = String::new();
+    let body = json!({"task": "t", "input": 1, "idempotency_key": "k"});
+    stage.submit(body.clone()).await;
+    let listening = async {
+        while !(seen.contains("event: duplicate") && seen.contains("event: job")) {
+            let chunk = events.next().await.unwrap().unwrap();
+            seen.push_str(&String::from_utf8_lossy(&chunk));
+        }
+    };
+    let repeating = async {
+        // Whoever begins to listen is told what happens from then on.
+        for _ in 0..40 {
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            stage.post("/v1/jobs", body.clone()).await.is(200);
+            stage.submit(json!({"task": "u", "input": 1})).await;
+        }
+    };
+    tokio::select! {
+        () = listening => {}
+        () = repeating => panic!("nothing was told: {seen}"),
+    }
+    assert!(seen.contains("event: hello"));
+}

@@ -1,0 +1,259 @@
+//! Workers, guards, events and schedules over HTTP.
+
+use serde_json::json;
+
+use crate::stage::Stage;
+
+#[tokio::test]
+async fn claims_are_strict_and_a_repeated_one_is_the_same() {
+    let stage = Stage::new().await;
+    stage.submit(json!({"task": "t", "input": 1})).await;
+    for body in [
+        json!({"worker": "w", "max": 0, "lease_ms": 30_000}),
+        json!({"worker": "w", "max": 1, "lease_ms": 10}),
+        json!({"worker": "", "max": 1, "lease_ms": 30_000}),
+        json!({"max": 1, "lease_ms": 30_000}),
+    ] {
+        stage.post("/v1/claims", body).await.refused(400, "invalid");
+    }
+    let token = "0190d5b2-7c1e-7a53-9f0e-3c1f0a5b6d7e";
+    let body = json!({"worker": "w", "tasks": ["t"], "max": 5, "lease_ms": 30_000, "token": token});
+    let first = stage.post("/v1/claims", body.clone()).await.is(200);
+    let again = stage.post("/v1/claims", body).await.is(200);
+    assert_eq!(first.json["claims"][0]["fence"], again.json["claims"][0]["fence"]);
+    let workers = stage.get("/v1/workers").await.is(200);
+    assert_eq!(workers.json["items"][0]["tasks"], json!(["t"]));
+}
+
+#[tokio::test]
+async fn every_way_to_settle_is_understood_and_a_lost_lease_is_a_result() {
+    let stage = Stage::new().await;
+    for (result, extra, state) in [
+        ("complete", json!({"output": 1}), "complete"),
+        ("retry", json!({"error": "e"}), "scheduled"),
+        ("fail", json!({"error": "e"}), "failed"),
+        ("snooze", json!({"delay_ms": 60_000}), "scheduled"),
+        ("hand_back", json!({}), "queued"),
+        ("park", json!({"error": "who knows"}), "parked"),
+        ("cancel", json!({}), "cancelled"),
+    ] {
+        let task = format!("t-{result}");
+        stage.submit(json!({"task": task, "input": 1})).await;
+        let (id, fence) = stage.claim(&task).await;
+        let mut settlement = json!({"id": id, "fence": fence, "result": result});
+        settlement
+            .as_object_mut()
+            .unwrap()
+            .extend(extra.as_object().unwrap().clone());
+        let settled = stage
+            .post("/v1/claims/settle", json!({"settlements": [settlement]}))
+            .await
+            .is(200);
+        assert_eq!(
+            settled.json["results"][0],
+            json!({"id": id, "status": "ok", "state": state}),
+            "{result}"
+        );
+    }
+    for bad in [
+        json!({"id": "a", "fence": 1, "result": "retry"}),
+        json!({"id": "a", "fence": 1, "result": "snooze"}),
+        json!({"id": "a", "fence": 1, "result": "vanish"}),
+    ] {
+        stage
+            .post("/v1/claims/settle", json!({"settlements": [bad]}))
+            .await
+            .refused(400, "invalid");
+    }
+    stage.submit(json!({"task": "z", "input": 1})).await;
+    let (id, fence) = stage.claim("z").await;
+    let stale = json!({"settlements": [
+        {"id": id, "fence": fence - 1, "result": "complete"},
+        {"id": "unheard-of", "fence": 1, "result": "complete"},
+    ]});
+    let settled = stage.post("/v1/claims/settle", stale).await.is(200);
+    assert_eq!(settled.json["results"][0]["status"], "lease_lost");
+    assert_eq!(settled.json["results"][1]["status"], "not_found");
+    stage
+        .post(&format!("/v1/jobs/{id}/cancel"), json!({}))
+        .await
+        .is(200);
+    let beat = json!({"leases": [{"id": id, "fence": fence}], "lease_ms": 30_000});
+    assert_eq!(
+        stage.post("/v1/claims/extend", beat).await.is(200).json["results"][0]["status"],
+        "cancelled"
+    );
+}
+
+#[tokio::test]
+async fn a_step_that_may_have_happened_is_in_doubt_until_somebody_decides() {
+    let stage = Stage::new().await;
+    let id = stage.submit(json!({"task": "t", "input": 1})).await;
+    let (_, fence) = stage.claim("t").await;
+    let step = |phase: &str, fence: i64| json!({"id": id, "fence": fence, "step": "pay", "phase": phase});
+    stage.post("/v1/claims/steps", step("begin", fence)).await.is(200);
+    let park = json!({"settlements": [{"id": id, "fence": fence, "result": "park", "error": "no answer"}]});
+    stage.post("/v1/claims/settle", park).await.is(200);
+    let doubts = stage.get("/v1/steps?state=in_doubt").await.is(200);
+    assert_eq!(
+        (
+            &doubts.json["items"][0]["origin"],
+            &doubts.json["items"][0]["name"]
+        ),
+        (&json!(id), &json!("pay"))
+    );
+    stage.get("/v1/steps?state=fine").await.refused(400, "invalid");
+    let path = format!("/v1/steps/{id}/pay/resolve");
+    stage
+        .post(&path, json!({"happened": true}))
+        .await
+        .refused(400, "invalid");
+    stage
+        .post(&path, json!({"happened": true, "reason": " "}))
+        .await
+        .refused(400, "invalid");
+    stage
+        .post(
+            &path,
+            json!({"happened": true, "output": {"id": 9}, "reason": "seen in the bank's log"}),
+        )
+        .await
+        .is(200);
+    stage
+        .post(&path, json!({"happened": false, "reason": "again"}))
+        .await
+        .refused(409, "not_in_doubt");
+    stage
+        .post(
+            "/v1/steps/unheard-of/pay/resolve",
+            json!({"happened": false, "reason": "x"}),
+        )
+        .await
+        .refused(404, "not_found");
+    let (_, fence) = stage.claim("t").await;
+    let known = stage.post("/v1/claims/steps", step("begin", fence)).await.is(200);
+    assert_eq!(known.json["results"][0]["status"], "confirmed");
+    assert_eq!(known.json["results"][0]["output"], json!({"id": 9}));
+    let lost = stage
+        .post("/v1/claims/steps", step("begin", fence - 1))
+        .await
+        .is(200);
+    assert_eq!(lost.json["results"][0]["status"], "lease_lost");
+}
+
+#[tokio::test]
+async fn a_guard_is_reserved_once_and_answers_what_was_confirmed() {
+    let stage = Stage::new().await;
+    let reserve = json!({"key": "invoice-7", "ttl_ms": 60_000});
+    let fresh = stage.post("/v1/guard/reserve", reserve.clone()).await.is(200);
+    assert_eq!(fresh.json["state"], "fresh");
+    let token = fresh.json["token"].clone();
+    assert_eq!(
+        stage
+            .post("/v1/guard/reserve", reserve.clone())
+            .await
+            .is(200)
+            .json["state"],
+        "in_progress"
+    );
+    let other = "0190d5b2-7c1e-7a53-9f0e-3c1f0a5b6d7e";
+    stage
+        .post(
+            "/v1/guard/confirm",
+            json!({"key": "invoice-7", "token": other, "output": 1}),
+        )
+        .await
+        .refused(409, "not_yours");
+    stage
+        .post("/v1/guard/release", json!({"key": "invoice-7", "token": other}))
+        .await
+        .refused(409, "not_yours");
+    stage
+        .post(
+            "/v1/guard/confirm",
+            json!({"key": "invoice-7", "token": token, "output": {"n": 1}}),
+        )
+        .await
+        .is(200);
+    let done = stage.post("/v1/guard/reserve", reserve).await.is(200);
+    assert_eq!(
+        (&done.json["state"], &done.json["output"]),
+        (&json!("done"), &json!({"n": 1}))
+    );
+    let second = stage
+        .post("/v1/guard/reserve", json!({"key": "b", "ttl_ms": 60_000}))
+        .await
+        .is(200);
+    let released = stage
+        .post(
+            "/v1/guard/release",
+            json!({"key": "b", "token": second.json["token"]}),
+        )
+        .await
+        .is(200);
+    assert_eq!(released.json["state"], "released");
+    stage
+        .post("/v1/guard/reserve", json!({"key": "", "ttl_ms": 60_000}))
+        .await
+        .refused(400, "invalid");
+}
+
+#[tokio::test]
+async fn events_reach_their_subscribers_once() {
+    let stage = Stage::new().await;
+    let event = json!({"input": {"order": 1}, "idempotency_key": "evt_1"});
+    stage
+        .post("/v1/events/order.paid", event.clone())
+        .await
+        .refused(409, "no_subscribers");
+    let path = "/v1/events/order.paid/subscribers/receipt";
+    stage.get(path).await.refused(404, "not_found");
+    stage.call("PUT", path, json!({"queue": "mail"})).await.is(200);
+    assert_eq!(stage.get(path).await.is(200).json["queue"], "mail");
+    assert_eq!(
+        stage.get("/v1/events").await.is(200).json["items"][0]["task"],
+        "receipt"
+    );
+    assert_eq!(
+        stage.get("/v1/events/order.paid/subscribers").await.is(200).json["items"][0]["task"],
+        "receipt"
+    );
+    let sent = stage.post("/v1/events/order.paid", event.clone()).await.is(200);
+    let again = stage.post("/v1/events/order.paid", event).await.is(200);
+    assert_eq!(sent.json["results"][0]["outcome"], "accepted");
+    assert_eq!(again.json["results"][0]["outcome"], "duplicate");
+    stage.call("DELETE", path, json!({})).await.is(204);
+    stage
+        .call("DELETE", path, json!({}))
+        .await
+        .refused(404, "not_found");
+    let allowed = stage
+        .post("/v1/events/order.paid", json!({"input": 1, "allow_none": true}))
+        .await
+        .is(200);
+    assert_eq!(allowed.json["results"], json!([]));
+}
+
+#[tokio::test]
+async fn schedules_are_set_shown_and_removed() {
+    let stage = Stage::new().await;
+    let path = "/v1/schedules/nightly";
+    stage.get(path).await.refused(404, "not_found");
+    let body = json!({"cron": "0 3 * * *", "zone": "Europe/Berlin", "task": "report", "input": {}, "overlap": "queue"});
+    let set = stage.call("PUT", path, body).await.is(200);
+    assert!(set.json["next_at"].is_string());
+    assert_eq!(stage.get(path).await.is(200).json["overlap"], "queue");
+    assert_eq!(
+        stage.get("/v1/schedules").await.is(200).json["items"][0]["name"],
+        "nightly"
+    );
+    stage
+        .call("PUT", path, json!({"cron": "nonsense", "task": "t", "input": 1}))
+        .await
+        .refused(400, "invalid");
+    stage.call("DELETE", path, json!({})).await.is(204);
+    stage
+        .call("DELETE", path, json!({}))
+        .await
+        .refused(404, "not_found");
+}
