@@ -169,6 +169,9 @@ fn responses(route: &Route) -> Map<String, Value> {
                 response["content"] = json!({ (*content): { "schema": { "type": "string" } } });
             }
         }
+        for (_, content) in route.others.iter().filter(|(other, _)| other == status) {
+            response["content"][*content] = json!({ "schema": { "type": "string" } });
+        }
         responses.insert(status.to_string(), response);
     }
     let mut codes: BTreeMap<u16, BTreeSet<&str>> = BTreeMap::new();

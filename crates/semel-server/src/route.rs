@@ -88,6 +88,8 @@ pub struct Route {
     pub headers: Vec<(&'static str, &'static str)>,
     /// What it answers.
     pub answers: Vec<(u16, &'static str, Answer)>,
+    /// Other types an answer can have, by its status.
+    pub others: Vec<(u16, &'static str)>,
     /// What it refuses with, besides what every route does.
     pub refusals: Vec<(u16, &'static str)>,
     mount: MethodRouter<App>,
@@ -135,6 +137,7 @@ impl Route {
             body_optional: false,
             headers: Vec::new(),
             answers: Vec::new(),
+            others: Vec::new(),
             refusals: Vec::new(),
             mount,
         }
@@ -188,6 +191,12 @@ impl Route {
     /// Answers with something that is no JSON.
     pub fn gives_other(mut self, content: &'static str, what: &'static str) -> Self {
         self.answers.push((200, what, Answer::Other(content)));
+        self
+    }
+
+    /// Answers with another type, too, where that is asked for.
+    pub fn or_gives(mut self, content: &'static str) -> Self {
+        self.others.push((200, content));
         self
     }
 

@@ -475,7 +475,8 @@ fn seeing_routes() -> Vec<Route> {
             stats::show,
         )
         .asks::<stats::StatsQuery>()
-        .gives::<wire::Stats>(200, "Totals, then queues, then tasks; with format=csv a table"),
+        .gives::<wire::Stats>(200, "Totals, then queues, then tasks; with format=csv a table")
+        .or_gives("text/csv"),
         get(
             "/v1/stats/history",
             Read,
@@ -483,7 +484,8 @@ fn seeing_routes() -> Vec<Route> {
             stats::history,
         )
         .asks::<stats::HistoryQuery>()
-        .lists::<wire::Snapshot>("Snapshots, oldest first; with format=csv a table"),
+        .lists::<wire::Snapshot>("Snapshots, oldest first; with format=csv a table")
+        .or_gives("text/csv"),
         post(
             "/v1/stats/reset",
             Operate,
