@@ -16,12 +16,20 @@ struct Prerequisite {
 }
 
 /// Everything the tests need; a new store or front end adds its servers here.
-const PREREQUISITES: &[Prerequisite] = &[Prerequisite {
-    name: "a C compiler (cc) with the C library's headers",
-    needed_for: "building the bundled SQLite",
-    is_present: compiles_c,
-    debian_packages: &["gcc", "libc6-dev"],
-}];
+const PREREQUISITES: &[Prerequisite] = &[
+    Prerequisite {
+        name: "a C compiler (cc) with the C library's headers",
+        needed_for: "building the bundled SQLite",
+        is_present: compiles_c,
+        debian_packages: &["gcc", "libc6-dev"],
+    },
+    Prerequisite {
+        name: "redis-server",
+        needed_for: "the private servers of the tests of semel-redis",
+        is_present: runs_redis,
+        debian_packages: &["redis-server"],
+    },
+];
 
 /// Makes sure that everything is there, installing it if we may.
 pub fn ensure() -> Result<()> {
@@ -74,6 +82,14 @@ fn compiles_c() -> bool {
         .map(|mut stdin| stdin.write_all(b"#include <stdio.h>\n"));
     let status = child.wait();
     source.is_some_and(|written| written.is_ok()) && status.is_ok_and(|status| status.success())
+}
+
+fn runs_redis() -> bool {
+    let version = Command::new("redis-server")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status();
+    version.is_ok_and(|status| status.success())
 }
 
 fn may_install() -> bool {
