@@ -38,11 +38,20 @@ impl Time {
 
     /// About the time the server would say now.
     pub fn about_now(&self) -> Timestamp {
-        let micros = match &self.manual {
+        Timestamp::from_millis(self.about_micros() / 1_000)
+    }
+
+    /// The same in microseconds.
+    pub fn about_micros(&self) -> i64 {
+        match &self.manual {
             Some(clock) => clock.micros(),
             None => host_micros() + self.ahead.load(Ordering::Relaxed),
-        };
-        Timestamp::from_millis(micros / 1_000)
+        }
+    }
+
+    /// Whether it is the server's.
+    pub fn is_the_servers(&self) -> bool {
+        self.manual.is_none()
     }
 }
 

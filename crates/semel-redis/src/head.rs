@@ -75,6 +75,11 @@ pub enum Held {
     Always,
 }
 
+/// Whether the head in these bytes is that of a job that runs.
+pub fn is_running(bytes: &[u8]) -> bool {
+    bytes.get(1) == Some(&(Phase::Running as u8))
+}
+
 impl Head {
     /// The first job of its chain.
     pub fn origin(&self) -> Id {

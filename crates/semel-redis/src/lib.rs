@@ -24,6 +24,7 @@ mod looking;
 mod open;
 mod options;
 mod owners;
+mod presume;
 mod records;
 mod route;
 mod scripts;

@@ -10,7 +10,7 @@ use semel_core::store::{Beat, ExtendRequest, Settlement, WriteOutcome, log_feed}
 use semel_core::time::Millis;
 
 use crate::head::Head;
-use crate::keys::Keys;
+use crate::keys::{Id, Keys};
 use crate::shard::Shard;
 use crate::tx::{Slot, Tx};
 
@@ -18,6 +18,11 @@ use crate::tx::{Slot, Tx};
 pub fn wanted<'a>(shard: &Shard, ids: impl Iterator<Item = &'a semel_core::ids::JobId>) -> Vec<Slot> {
     let located = ids.filter_map(|id| shard.locate(id));
     located.map(|id| Slot::head(&shard.keys, &id)).collect()
+}
+
+/// Who follows a job.
+pub fn follower_slot(keys: &Keys, id: &Id) -> Slot {
+    Slot::new(keys.followers(), id.0)
 }
 
 impl Tx<'_> {
@@ -90,7 +95,7 @@ impl Tx<'_> {
         let ids = batch
             .iter()
             .filter_map(|settlement| self.shard.locate(&settlement.id));
-        let slots = ids.map(|id| Slot::new(keys.followers(), id.0)).collect();
+        let slots = ids.map(|id| follower_slot(keys, &id)).collect();
         self.load(slots).await
     }
 

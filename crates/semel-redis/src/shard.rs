@@ -12,8 +12,9 @@ use crate::clock::{self, Time};
 use crate::config::Config;
 use crate::keys::{self, Id, Keys};
 use crate::link::{Link, answer};
+use crate::presume::Belief;
 use crate::scripts;
-use crate::tx::Written;
+use crate::tx::{Believed, Written};
 use crate::wake::Wake;
 
 /// One shard.
@@ -35,6 +36,7 @@ pub struct Shard {
     config: Mutex<Arc<Config>>,
     handle: String,
     calls: AtomicU64,
+    belief: Mutex<Belief>,
 }
 
 impl Shard {
@@ -57,6 +59,7 @@ impl Shard {
             config: Mutex::default(),
             handle: format!("{:016x}", clock::random()),
             calls: AtomicU64::new(0),
+            belief: Mutex::default(),
         }
     }
 
@@ -78,6 +81,17 @@ impl Shard {
         Ok(config)
     }
 
+    /// Lanes and settings as they were when they were last looked at; none if they never were.
+    pub fn known_config(&self) -> Option<Arc<Config>> {
+        let known = self.config.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        (known.version != 0).then_some(known)
+    }
+
+    /// Looks at what is believed, or changes it.
+    pub fn believe<T>(&self, change: impl FnOnce(&mut Belief) -> T) -> T {
+        change(&mut self.belief.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Lanes and settings as they are now.
     pub fn remember_config(&self, config: Arc<Config>) {
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
@@ -87,11 +101,21 @@ impl Shard {
     pub async fn apply(
         &self,
         (mut keys, arguments): (Vec<String>, Vec<Vec<u8>>),
+        believed: Option<Believed>,
     ) -> Result<Written, StoreError> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        keys.push(self.keys.applied(&self.handle));
+        keys.extend([self.keys.leases(), self.keys.applied(&self.handle)]);
         let mut call = scripts::call(&self.link.scripts.apply, &keys);
         call.arg(number);
+        match believed {
+            Some(Believed { now, tolerance }) => {
+                let tolerance = tolerance.map(|millis| millis.to_string()).unwrap_or_default();
+                call.arg(now.as_millis()).arg(tolerance);
+            }
+            None => {
+                call.arg("").arg("");
+            }
+        }
         self.written(call, &arguments).await
     }
 

@@ -23,6 +23,8 @@ use crate::shard::Shard;
 
 /// Arguments of one command: more than the stack of a script takes would fail in the middle of it.
 const ARGUMENTS: usize = 400;
+/// How far the server's clock may be from what a handle believes it to be, in milliseconds.
+const CLOCKS_APART: i64 = 100;
 
 /// A field of a hash.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,6 +33,8 @@ pub struct Slot {
     field: Vec<u8>,
     /// It changes only together with the head of its job, whose version tells.
     part: bool,
+    /// It is the head of the job in whose name it is.
+    head: bool,
 }
 
 impl Slot {
@@ -40,6 +44,7 @@ impl Slot {
             key,
             field: field.into(),
             part: false,
+            head: false,
         }
     }
 
@@ -53,7 +58,10 @@ impl Slot {
 
     /// How a job fares.
     pub fn head(keys: &Keys, id: &Id) -> Self {
-        Slot::new(keys.heads(id), id.0)
+        Slot {
+            head: true,
+            ..Slot::new(keys.heads(id), id.0)
+        }
     }
 
     /// What a job is.
@@ -94,6 +102,15 @@ pub enum Written {
     Conflict,
 }
 
+/// The time a step on beliefs was decided at, and how far the server's clock may be from it.
+#[derive(Clone, Copy, Debug)]
+pub struct Believed {
+    /// The time.
+    pub now: Timestamp,
+    /// Milliseconds; none for a clock of tests.
+    pub tolerance: Option<i64>,
+}
+
 /// One step on a shard.
 pub struct Tx<'s> {
     /// The shard.
@@ -120,6 +137,7 @@ pub struct Tx<'s> {
     counts: BTreeMap<(String, String), i64>,
     seqs: (i64, i64),
     entries: (i64, i64),
+    believed: Option<Believed>,
 }
 
 impl<'s> Tx<'s> {
@@ -173,9 +191,64 @@ impl<'s> Tx<'s> {
             counts: BTreeMap::new(),
             seqs: (seq - seqs as i64, seq),
             entries: (entry - entries as i64, entry),
+            believed: None,
         };
+        if seqs > 0 {
+            shard.believe(|belief| belief.seq = Some(seq));
+        }
         tx.learn(&wanted, answers)?;
         Ok(tx)
+    }
+
+    /// Takes fields for read that are only believed to be so; the script that writes will tell. Draws arrivals after
+    /// `seq`, which nobody must have drawn since.
+    pub fn presumed(
+        shard: &'s Shard,
+        slots: Vec<(Slot, Option<Vec<u8>>)>,
+        seq: i64,
+        fresh: usize,
+    ) -> Option<Self> {
+        let config = shard.known_config()?;
+        let micros = shard.time.about_micros();
+        let now = Timestamp::from_millis(micros / 1_000);
+        let read = |(slot, value)| {
+            let entry = Entry {
+                read: Some(value),
+                written: None,
+            };
+            (slot, entry)
+        };
+        let mut slots: HashMap<Slot, Entry> = slots.into_iter().map(read).collect();
+        if fresh > 0 {
+            let drawn = Entry {
+                read: Some(Some(seq.to_string().into_bytes())),
+                written: Some(Some((seq + fresh as i64).to_string().into_bytes())),
+            };
+            slots.insert(Slot::new(shard.keys.meta(), "seq"), drawn);
+        }
+        Some(Tx {
+            shard,
+            config_before: config.version,
+            config,
+            now,
+            micros,
+            signals: Signals::default(),
+            lease_due: false,
+            kin_left: HashMap::new(),
+            slots,
+            keys: Vec::new(),
+            key_places: HashMap::new(),
+            commands: Vec::new(),
+            forgets: BTreeSet::new(),
+            last_of_key: HashMap::new(),
+            counts: BTreeMap::new(),
+            seqs: (seq, seq + fresh as i64),
+            entries: (0, 0),
+            believed: Some(Believed {
+                now,
+                tolerance: shard.time.is_the_servers().then_some(CLOCKS_APART),
+            }),
+        })
     }
 
     fn learn(&mut self, slots: &[Slot], answers: impl Iterator<Item = Value>) -> Result<(), StoreError> {
@@ -276,8 +349,13 @@ impl<'s> Tx<'s> {
         let key = self.place(key);
         if let Some(last) = self.last_of_key.get(&key) {
             let last = &mut self.commands[*last];
-            if last.name == name && can_grow(name) && last.arguments.len() + arguments.len() <= ARGUMENTS {
-                return last.arguments.extend(arguments);
+            if last.name == name && can_grow(name) {
+                if is_a_set(name) && last.arguments.ends_with(&arguments) {
+                    return;
+                }
+                if last.arguments.len() + arguments.len() <= ARGUMENTS {
+                    return last.arguments.extend(arguments);
+                }
             }
         }
         self.last_of_key.insert(key, self.commands.len());
@@ -372,7 +450,11 @@ impl<'s> Tx<'s> {
     /// Writes everything, if everything that was read is still so.
     pub async fn commit(mut self) -> Result<Written, StoreError> {
         if self.is_idle() {
-            return self.verify().await;
+            return match self.believed {
+                // What nothing was written for was not compared with the clock either.
+                Some(_) => Ok(Written::Conflict),
+                None => self.verify().await,
+            };
         }
         let changed = self.config.version != self.config_before;
         if changed {
@@ -381,14 +463,33 @@ impl<'s> Tx<'s> {
         }
         self.gather();
         let (shard, config, signals) = (self.shard, self.config.clone(), self.signals);
-        let written = shard.apply(self.script()).await?;
+        let (heads, believed, drawn) = (self.heads_written(), self.believed, self.seqs.1);
+        let draws = believed.is_some() && drawn > 0;
+        let written = shard.apply(self.script(), believed).await?;
         if written == Written::Done {
+            shard.believe(|belief| {
+                belief.remember(heads);
+                if draws {
+                    belief.seq = Some(drawn);
+                }
+            });
             if changed {
                 shard.remember_config(config);
             }
             shard.wake.signal(signals);
         }
         Ok(written)
+    }
+
+    /// The heads this step writes.
+    fn heads_written(&self) -> Vec<(Id, Option<Vec<u8>>)> {
+        let heads = self.slots.iter().filter(|(slot, _)| slot.head);
+        heads
+            .filter_map(|(slot, entry)| {
+                let id = slot.field.as_slice().try_into().ok().map(Id)?;
+                Some((id, entry.written.clone()?))
+            })
+            .collect()
     }
 
     /// Fields and numbers become commands, and those who wait are told.
@@ -437,32 +538,41 @@ impl<'s> Tx<'s> {
         if self.slots.len() < 2 {
             return Ok(Written::Done);
         }
-        let (_, compared) = self.compared();
+        let compared = self.compared();
         self.shard.check(&self.keys, &compared).await
     }
 
-    /// What was read, as the scripts take it, and how much it is.
-    fn compared(&mut self) -> (usize, Vec<Vec<u8>>) {
+    /// What was read, as the scripts take it: by hash.
+    fn compared(&mut self) -> Vec<Vec<u8>> {
         let mut compared: Vec<(Slot, Option<Vec<u8>>)> = std::mem::take(&mut self.slots)
             .into_iter()
             .filter_map(|(slot, entry)| entry.read.filter(|_| !slot.part).map(|read| (slot, read)))
             .collect();
         let version = (self.config_before != 0).then(|| self.config_before.to_string().into_bytes());
         compared.push((Slot::new(self.shard.keys.meta(), "config"), version));
-        let count = compared.len();
-        let mut arguments = Vec::with_capacity(count * 4);
-        for (slot, value) in compared {
-            let key = self.place(slot.key);
-            let flag = if value.is_some() { b"1" } else { b"0" };
-            arguments.extend([number(key), slot.field, flag.to_vec(), value.unwrap_or_default()]);
+        compared.sort_unstable_by(|(a, _), (b, _)| a.key.cmp(&b.key));
+        let mut arguments = vec![Vec::new()];
+        let mut hashes = 0;
+        for hash in compared.chunk_by_mut(|(a, _), (b, _)| a.key == b.key) {
+            for fields in hash.chunks_mut(ARGUMENTS) {
+                hashes += 1;
+                let key = self.place(fields[0].0.key.clone());
+                arguments.extend([number(key), number(fields.len())]);
+                let there = fields
+                    .iter()
+                    .map(|(_, value)| b'0' + u8::from(value.is_some()))
+                    .collect();
+                arguments.extend(fields.iter_mut().map(|(slot, _)| std::mem::take(&mut slot.field)));
+                arguments.push(there);
+                arguments.extend(fields.iter_mut().filter_map(|(_, value)| value.take()));
+            }
         }
-        (count, arguments)
+        arguments[0] = number(hashes);
+        arguments
     }
 
     fn script(mut self) -> (Vec<String>, Vec<Vec<u8>>) {
-        let (count, compared) = self.compared();
-        let mut arguments = vec![number(count)];
-        arguments.extend(compared);
+        let mut arguments = self.compared();
         for Command {
             name,
             key,
@@ -478,6 +588,11 @@ impl<'s> Tx<'s> {
 
 fn number(number: usize) -> Vec<u8> {
     number.to_string().into_bytes()
+}
+
+/// Commands that say what is there: said twice they do no more.
+fn is_a_set(name: &str) -> bool {
+    matches!(name, "ZADD" | "SADD" | "SREM" | "ZREM")
 }
 
 /// Commands that take any number of members or pairs.

@@ -18,6 +18,7 @@ use crate::clock::jittered;
 use crate::doctor;
 use crate::jobs::RESCUE;
 use crate::keys::Id;
+use crate::presume::{self, Belief};
 use crate::settle;
 use crate::shard::Shard;
 use crate::submit::{self, Item};
@@ -245,28 +246,41 @@ async fn make_way(attempt: u32) {
 
 /// Several calls in one step, each seeing what those before it did.
 async fn together(shard: &Shard, calls: &[Call]) -> Result<Vec<Reply>, StoreError> {
+    if let Some(mut tx) = presume::begin(shard, calls) {
+        let replies = decide_together(&mut tx, calls).await?;
+        if tx.commit().await? == Written::Done {
+            shard.believe(Belief::was_right);
+            return Ok(replies);
+        }
+        shard.believe(Belief::was_wrong);
+    }
     for attempt in 1.. {
         let wanted = calls.iter().flat_map(|call| call.wanted(shard)).collect();
         let fresh = calls.iter().map(Call::fresh).sum();
         let mut tx = Tx::begin(shard, sorted(wanted), fresh, fresh).await?;
         tx.rescue(RESCUE).await?;
-        let mut replies = Vec::with_capacity(calls.len());
-        for call in calls {
-            replies.push(match call {
-                Call::Submit(batch) => Reply::Submitted(tx.submit(batch).await?),
-                Call::Extend(request) => Reply::Written(tx.extend(request).await?),
-                Call::Settle(batch) => Reply::Written(tx.settle(batch).await?),
-                Call::Steps(batch) => Reply::Steps(tx.steps(batch).await?),
-                Call::Guard(batch) => Reply::Guards(tx.guard(batch).await?),
-                _ => return Err(StoreError::corrupt("a call that stands alone came with others")),
-            });
-        }
+        let replies = decide_together(&mut tx, calls).await?;
         if tx.commit().await? == Written::Done {
             return Ok(replies);
         }
         make_way(attempt).await;
     }
     Err(StoreError::unavailable("writing"))
+}
+
+async fn decide_together(tx: &mut Tx<'_>, calls: &[Call]) -> Result<Vec<Reply>, StoreError> {
+    let mut replies = Vec::with_capacity(calls.len());
+    for call in calls {
+        replies.push(match call {
+            Call::Submit(batch) => Reply::Submitted(tx.submit(batch).await?),
+            Call::Extend(request) => Reply::Written(tx.extend(request).await?),
+            Call::Settle(batch) => Reply::Written(tx.settle(batch).await?),
+            Call::Steps(batch) => Reply::Steps(tx.steps(batch).await?),
+            Call::Guard(batch) => Reply::Guards(tx.guard(batch).await?),
+            _ => return Err(StoreError::corrupt("a call that stands alone came with others")),
+        });
+    }
+    Ok(replies)
 }
 
 fn sorted(mut slots: Vec<Slot>) -> Vec<Slot> {
