@@ -1,6 +1,7 @@
 //! A private Redis server: on loopback, on a free port, in a directory of its own, with every write synced.
 #![allow(dead_code)] // each test uses some of it
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -42,25 +43,29 @@ impl Server {
 
     /// Starts a sentinel with these settings, in a file it will write to.
     pub fn start_sentinel(settings: &str) -> Self {
-        let (directory, port) = (directory(), free_port());
-        let file = directory.path().join("sentinel.conf");
-        std::fs::write(&file, settings).expect("a file");
-        let process = Command::new("redis-server")
-            .arg(file)
-            .arg("--sentinel")
-            .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("redis-server starts; `cargo xtask test` installs it");
-        let mut server = Server {
-            process,
-            port,
-            settings: Vec::new(),
-            directory,
-        };
-        assert!(server.answers(), "the sentinel does not come up");
-        server
+        for _ in 0..20 {
+            let (directory, port) = (directory(), free_port());
+            let file = directory.path().join("sentinel.conf");
+            std::fs::write(&file, settings).expect("a file");
+            let process = Command::new("redis-server")
+                .arg(file)
+                .arg("--sentinel")
+                .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("redis-server starts; `cargo xtask test` installs it");
+            let mut server = Server {
+                process,
+                port,
+                settings: Vec::new(),
+                directory,
+            };
+            if server.answers() {
+                return server;
+            }
+        }
+        panic!("the sentinel does not come up");
     }
 
     /// Somebody else may have taken the port meanwhile: then the process ends and another port is tried. Until it has
@@ -92,8 +97,17 @@ impl Server {
 
     /// Starts it again where it was, with what it kept.
     pub fn restart(&mut self) {
-        self.process = launch(&self.directory, self.port, &self.settings);
-        assert!(self.answers(), "redis-server does not come up again");
+        for _ in 0..20 {
+            self.process = launch(&self.directory, self.port, &self.settings);
+            if self.answers() {
+                return;
+            }
+            // Somebody has the port for a moment.
+            let _gone = self.process.kill();
+            let _status = self.process.wait();
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("redis-server does not come up again");
     }
 
     /// Where it is.
@@ -172,7 +186,16 @@ fn directory() -> TempDir {
     in_memory.or_else(|_| tempfile::tempdir()).expect("a directory")
 }
 
+/// Below the ports that the system gives to outgoing connections: one of those could sit on it while the server is
+/// being started, or started again. The bus of a cluster, 10,000 above, is below them too.
 fn free_port() -> u16 {
-    let probe = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-    probe.local_addr().expect("an address").port()
+    const PORTS: std::ops::Range<u64> = 11_000..21_000;
+    loop {
+        let drawn = RandomState::new().hash_one(std::process::id());
+        let port = PORTS.start + drawn % (PORTS.end - PORTS.start);
+        let port = u16::try_from(port).expect("a port is a small number");
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
