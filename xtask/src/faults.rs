@@ -7,23 +7,42 @@ use anyhow::Result;
 use crate::cargo::{self, cargo};
 use crate::prerequisites;
 
-/// Runs the campaigns: `effects` those of steps, outbox and inbox, anything else those of the embedded store with the
-/// given arguments, nothing all of them.
+/// Runs campaigns: those of `sqlite`, of `redis`, of `effects` (steps, outbox, inbox), or all of them.
+///
+/// Arguments after that word, or without one for the embedded store, are the campaigns' own.
 pub fn command(args: &[String]) -> Result<ExitCode> {
     prerequisites::ensure()?;
-    if args.first().is_some_and(|first| first == "effects") {
-        return effects(&args[1..]);
+    match args.split_first() {
+        None => all(),
+        Some((word, rest)) if word == "sqlite" => store("semel-sqlite", rest),
+        Some((word, rest)) if word == "redis" => store("semel-redis", rest),
+        Some((word, rest)) if word == "effects" => effects(rest),
+        Some(_) => store("semel-sqlite", args),
     }
+}
+
+fn all() -> Result<ExitCode> {
+    let run: [fn() -> Result<ExitCode>; 3] = [
+        || store("semel-sqlite", &[]),
+        || store("semel-redis", &[]),
+        || effects(&[]),
+    ];
+    for campaigns in run {
+        let ended = campaigns()?;
+        if ended != ExitCode::SUCCESS {
+            return Ok(ended);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Release: a campaign is worth what it visits per minute.
+fn store(package: &str, args: &[String]) -> Result<ExitCode> {
     let mut command = cargo("run");
-    // Release: a campaign is worth what it visits per minute.
     command
-        .args(["--release", "-p", "semel-sqlite", "--example", "faults", "--"])
+        .args(["--release", "-p", package, "--example", "faults", "--"])
         .args(args);
-    let stores = cargo::run(&mut command)?;
-    if !args.is_empty() || stores != ExitCode::SUCCESS {
-        return Ok(stores);
-    }
-    effects(&[])
+    cargo::run(&mut command)
 }
 
 /// One after another: they start servers and count what a second brings.

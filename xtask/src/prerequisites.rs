@@ -35,6 +35,12 @@ const PREREQUISITES: &[Prerequisite] = &[
         is_present: || answers("promtool", "--version"),
         debian_packages: &["prometheus"],
     },
+    Prerequisite {
+        name: "redis-server",
+        needed_for: "the private servers of the tests of semel-redis",
+        is_present: || answers("redis-server", "--version"),
+        debian_packages: &["redis-server"],
+    },
 ];
 
 /// Makes sure that everything is there, installing it if we may.

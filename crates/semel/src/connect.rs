@@ -29,7 +29,9 @@ pub enum Connect {
     Existing,
 }
 
-/// Connects to the store a URL names, making it where it does not exist: `sqlite:jobs.db`, `memory:`.
+/// Connects to the store a URL names, making it where it does not exist: `sqlite:jobs.db`, `memory:` and, with the
+/// feature `redis`, `redis://host:6379/0`, `rediss://…`, `redis+cluster://host:7000,host:7001` and
+/// `redis+sentinel://host:26379/master`.
 ///
 /// A `memory:` store is new each time; `memory:NAME` is shared by all who name it in this process.
 /// Every URL takes `?namespace=`.
@@ -163,6 +165,10 @@ async fn open(url: StoreUrl, how: Connect) -> Result<Arc<dyn Store>, StoreError>
         #[cfg(feature = "sqlite")]
         "sqlite" => open_sqlite(url, how).await,
         "memory" => memory::open(url, how),
+        #[cfg(feature = "redis")]
+        "redis" | "rediss" | "redis+cluster" | "rediss+cluster" | "redis+sentinel" | "rediss+sentinel" => {
+            open_redis(url, how).await
+        }
         other => Err(unknown(other).into()),
     }
 }
@@ -189,14 +195,29 @@ async fn open_sqlite(mut url: StoreUrl, how: Connect) -> Result<Arc<dyn Store>, 
     Ok(Arc::new(store))
 }
 
+#[cfg(feature = "redis")]
+async fn open_redis(url: StoreUrl, how: Connect) -> Result<Arc<dyn Store>, StoreError> {
+    use semel_redis::{RedisOptions, RedisStore};
+
+    let mut options = RedisOptions::from_url(url.whole())?;
+    options.create = how == Connect::Create;
+    Ok(Arc::new(RedisStore::open(options).await?))
+}
+
+/// What a URL may begin with, for whoever wrote another.
+const KNOWN: &str = if cfg!(feature = "redis") {
+    "sqlite:FILE, redis://HOST or memory:"
+} else {
+    "sqlite:FILE or memory:"
+};
+
 fn unknown(scheme: &str) -> Invalid {
-    let known = "sqlite:FILE or memory:";
-    let refused = Invalid::new("scheme of a store URL", known).found(scheme);
+    let refused = Invalid::new("scheme of a store URL", KNOWN).found(scheme);
     match scheme {
-        "redis" | "rediss" | "redis+cluster" | "redis+sentinel" | "s3" | "postgres" | "postgresql" => refused
-            .hint(format!(
-                "this build has no {scheme} store: was the feature switched on?"
-            )),
+        "redis" | "rediss" | "redis+cluster" | "rediss+cluster" | "redis+sentinel" | "rediss+sentinel"
+        | "s3" | "postgres" | "postgresql" => refused.hint(format!(
+            "this build has no {scheme} store: was the feature switched on?"
+        )),
         _ => refused.hint("for example sqlite:jobs.db"),
     }
 }

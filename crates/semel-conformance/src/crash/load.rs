@@ -9,7 +9,6 @@ use std::sync::Arc;
 use semel_core::ids::{JobId, Token};
 use semel_core::job::State;
 use semel_core::store::{JobFilter, Page, Store};
-use semel_core::view::Job;
 
 use super::log::{Call, Log};
 use super::resolve::carry_out;
@@ -31,11 +30,12 @@ pub(crate) fn play(harness: &dyn Harness, location: &str, log: &str, seed: u64) 
     runtime.block_on(async {
         let store = harness.join(location);
         let log = Arc::new(Log::open(Path::new(log)));
+        let left = Left::by_the_dead(&*store).await;
         let mut tasks = tokio::task::JoinSet::new();
         for n in 0..TASKS {
             let mut loader = Loader::new(store.clone(), log.clone(), seed.wrapping_add(n));
+            loader.take_over(&left, n);
             tasks.spawn(async move {
-                loader.look_around(n).await;
                 loop {
                     loader.step().await;
                 }
@@ -52,6 +52,38 @@ fn end_with_the_parent() {
         std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).ok();
         std::process::exit(0);
     });
+}
+
+/// What the loads before left, so that a short life sees more than its own beginnings.
+///
+/// Looked at once, before anybody acts: were each task to look for itself, a job could come to two of them, be
+/// retried by one and cancelled by the other, and then again. What the parent makes of a log needs it to be cancelled
+/// at most once, and not retried after that.
+struct Left {
+    letters: Vec<String>,
+    waiting: Vec<String>,
+}
+
+impl Left {
+    async fn by_the_dead(store: &dyn Store) -> Self {
+        let list = async |filter| {
+            let listing = store.jobs(filter, Page::first(60)).await;
+            let jobs = listing.map(|listing| listing.items).unwrap_or_default();
+            jobs.into_iter().map(|job| job.id.to_string()).collect()
+        };
+        let letters = JobFilter {
+            dead_letters: true,
+            ..JobFilter::default()
+        };
+        let waiting = JobFilter {
+            state: Some(State::Queued),
+            ..JobFilter::default()
+        };
+        Left {
+            letters: list(letters).await,
+            waiting: list(waiting).await,
+        }
+    }
 }
 
 struct Loader {
@@ -81,30 +113,14 @@ impl Loader {
         }
     }
 
-    /// Takes over a share of what the loads before left, so that a short life sees more than its own beginnings.
-    async fn look_around(&mut self, n: u64) {
-        let share = |jobs: Vec<Job>| {
-            let mine = jobs
-                .into_iter()
-                .enumerate()
-                .filter(|(at, _)| *at as u64 % TASKS == n);
-            mine.map(|(_, job)| job.id.to_string()).collect()
+    /// Takes over its share of what the loads before left.
+    fn take_over(&mut self, left: &Left, n: u64) {
+        let share = |jobs: &[String]| {
+            let mine = jobs.iter().enumerate().filter(|(at, _)| *at as u64 % TASKS == n);
+            mine.map(|(_, id)| id.clone()).collect()
         };
-        let list = async |filter| {
-            let listing = self.store.jobs(filter, Page::first(60)).await;
-            listing.map(|listing| listing.items).unwrap_or_default()
-        };
-        let letters = JobFilter {
-            dead_letters: true,
-            ..JobFilter::default()
-        };
-        let waiting = JobFilter {
-            state: Some(State::Queued),
-            ..JobFilter::default()
-        };
-        let (letters, own) = (share(list(letters).await), share(list(waiting).await));
-        self.letters = letters;
-        self.own = own;
+        self.letters = share(&left.letters);
+        self.own = share(&left.waiting);
     }
 
     async fn step(&mut self) {

@@ -12,6 +12,9 @@ pub struct StoreUrl {
     place: String,
     options: Vec<(String, String)>,
     asked: Vec<&'static str>,
+    /// As it was written, with its password: for the store alone.
+    #[cfg(feature = "redis")]
+    whole: String,
 }
 
 impl StoreUrl {
@@ -42,6 +45,8 @@ impl StoreUrl {
             place,
             options,
             asked: Vec::new(),
+            #[cfg(feature = "redis")]
+            whole: url.to_owned(),
         })
     }
 
@@ -53,6 +58,12 @@ impl StoreUrl {
     /// What stands between scheme and options: a file, or `//user:password@host/…`.
     pub fn place(&self) -> &str {
         &self.place
+    }
+
+    /// The URL as it was written, for a store that reads it itself. Never shown.
+    #[cfg(feature = "redis")]
+    pub(super) fn whole(&self) -> &str {
+        &self.whole
     }
 
     /// Names another place.
@@ -126,7 +137,7 @@ fn is_scheme(text: &str) -> bool {
 }
 
 fn without_scheme(url: &str) -> Invalid {
-    let refused = Invalid::new("store URL without a scheme", "sqlite:FILE or memory:");
+    let refused = Invalid::new("store URL without a scheme", super::KNOWN);
     match url.contains(['@', '?', ':']) || url.is_empty() {
         true => refused,
         false => refused.hint(format!("did you mean sqlite:{url}?")),

@@ -1,0 +1,82 @@
+//! The command line on a Redis server: the same words, another store.
+
+#![cfg(feature = "redis")]
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
+#[path = "../../semel-redis/tests/server/mod.rs"]
+mod server;
+mod stage;
+
+use server::Server;
+use stage::Stage;
+
+/// A directory whose settings name a server.
+fn on(server: &Server) -> Stage {
+    let stage = Stage::new().wide();
+    stage.write("semel.toml", &format!("store = '{}'", server.url()));
+    stage
+}
+
+#[test]
+fn jobs_are_submitted_worked_and_looked_at() {
+    let server = Server::start();
+    let stage = on(&server);
+    // Whoever only looks makes no store.
+    let missing = stage.run(&["stats"]);
+    assert_eq!(missing.code, 6, "{missing:#?}");
+    assert!(missing.err.contains("there is no store"), "{missing:#?}");
+
+    let id = stage.submit(&["echo", r#"{"n":1}"#, "--key", "k"]);
+    let again = stage.submit(&["echo", r#"{"n":1}"#, "--key", "k"]);
+    assert_eq!(again, id, "a duplicate is led to the job that holds the key");
+    let worked = stage.run(&["work", "--task", "echo", "--exec", "cat", "--drain"]);
+    assert_eq!(worked.code, 0, "{worked:#?}");
+    let job = stage.job(&id);
+    assert_eq!(
+        (&job["state"], &job["output"]["n"]),
+        (&"complete".into(), &1.into())
+    );
+    let stats = stage.json(&["stats"]);
+    let counted = ["accepted", "duplicate", "completed"].map(|name| stats[name].as_i64());
+    assert_eq!(counted, [1, 1, 1].map(Some), "{stats}");
+}
+
+#[test]
+fn what_is_promised_is_probed_and_what_is_broken_is_mended() {
+    let server = Server::start();
+    let stage = on(&server);
+    for n in ["1", "2"] {
+        stage.submit(&["t", n]);
+    }
+    let sheet = stage.run(&["guarantees"]);
+    assert_eq!(sheet.code, 0, "{sheet:#?}");
+    for word in ["appendfsync always", "maxmemory-policy noeviction", "failover"] {
+        assert!(sheet.out.contains(word), "{word}: {sheet:#?}");
+    }
+    server.command(&["DEL", "semel:{default/1/0}:ready:0:0"]);
+    let found = stage.run(&["doctor"]);
+    assert_eq!(found.code, 1, "{found:#?}");
+    let mended = stage.run(&["doctor", "--repair"]);
+    assert_eq!(mended.code, 0, "{mended:#?}");
+    let worked = stage.run(&["work", "--task", "t", "--exec", "true", "--drain"]);
+    assert!(worked.out.contains("2 completed"), "{worked:#?}");
+}
+
+#[test]
+fn a_server_that_cannot_keep_the_promises_is_refused_with_a_hint() {
+    for (settings, reason) in [
+        (&["--appendonly", "no"][..], "append-only file"),
+        (
+            &["--appendonly", "yes", "--maxmemory-policy", "allkeys-lru"],
+            "maxmemory-policy allkeys-lru",
+        ),
+    ] {
+        let server = Server::start_with(settings);
+        let run = on(&server).run(&["submit", "t"]);
+        assert_eq!(run.code, 6, "{run:#?}");
+        assert!(
+            run.err.contains(reason) && run.err.contains("hint:"),
+            "{reason}: {run:#?}"
+        );
+    }
+}

@@ -1,0 +1,217 @@
+//! What becomes of a judged submission is written here: key, job and queue position in one step (contract 2.9).
+
+use semel_core::admission::{self, Decision};
+use semel_core::counters::Counter;
+use semel_core::error::StoreError;
+use semel_core::ids::JobId;
+use semel_core::job::{Life, Outcome, Would};
+use semel_core::limits;
+use semel_core::submission::{Prepared, Submission};
+use semel_core::view::LedgerEntry;
+
+use crate::head::{Head, Marks};
+use crate::jobs::score;
+use crate::keys::{Id, Keys};
+use crate::records::{self, KeyWords, Spec};
+use crate::submit::{Difference, Judged};
+use crate::tx::{Slot, Tx};
+
+/// What a new job carries beside its submission.
+#[derive(Default)]
+struct Birth {
+    would: Option<Would>,
+    collides_with: Option<JobId>,
+    follows: Option<Id>,
+}
+
+impl Tx<'_> {
+    /// Writes a judged submission.
+    pub async fn admit(&mut self, judged: Judged) -> Result<(), StoreError> {
+        let Judged {
+            prepared,
+            decision,
+            holder,
+            follower,
+            collides_with,
+            differs,
+        } = judged;
+        let Submission { queue, task, .. } = &prepared.submission;
+        let lane = self.lane(queue, task);
+        match decision {
+            Decision::Accept {
+                life,
+                would,
+                takes_over,
+            } => {
+                self.count(lane, Counter::Accepted);
+                if would.is_some() {
+                    self.count(lane, Counter::Observed);
+                }
+                if collides_with.is_some() {
+                    self.count(lane, Counter::Collisions);
+                }
+                if let Some(holder) = holder.filter(|_| takes_over) {
+                    self.let_go(&holder).await?;
+                }
+                let birth = Birth {
+                    would,
+                    collides_with,
+                    follows: None,
+                };
+                self.begin_job(lane, prepared, *life, birth).await
+            }
+            Decision::Absorb { outcome } => {
+                self.absorb(lane, &prepared, outcome, holder.as_ref(), differs)
+                    .await
+            }
+            Decision::Replace { outcome, life } => {
+                self.absorb(lane, &prepared, outcome, holder.as_ref(), differs)
+                    .await?;
+                self.take_over_content(prepared, holder, *life).await
+            }
+            Decision::Defer { life } if follower.is_some() => {
+                self.absorb(lane, &prepared, Outcome::Deferred, follower.as_ref(), differs)
+                    .await?;
+                let own = follower
+                    .as_ref()
+                    .map(|head| admission::replaced(&prepared, &head.life, life.run_at));
+                self.take_over_content(prepared, follower, own.unwrap_or(*life))
+                    .await
+            }
+            Decision::Defer { life } => {
+                self.absorb(lane, &prepared, Outcome::Deferred, holder.as_ref(), differs)
+                    .await?;
+                let birth = Birth {
+                    follows: holder.map(|head| head.id),
+                    ..Birth::default()
+                };
+                self.begin_job(lane, prepared, *life, birth).await
+            }
+        }
+    }
+
+    /// Counts an absorbed submission and writes it into the ledger.
+    async fn absorb(
+        &mut self,
+        lane: u32,
+        prepared: &Prepared,
+        outcome: Outcome,
+        named: Option<&Head>,
+        differs: Difference,
+    ) -> Result<(), StoreError> {
+        if let Some(counter) = Counter::of_outcome(outcome) {
+            self.count(lane, counter);
+        }
+        let Some(named) = named else { return Ok(()) };
+        let Some((key, policy)) = prepared.key.as_ref().zip(prepared.policy()) else {
+            return Ok(());
+        };
+        let keys = self.names();
+        let n = self.next_entry().await?;
+        let submission = &prepared.submission;
+        let token = Id::from(submission.token);
+        let input = &submission.content.input;
+        let kept = differs.any && input.as_str().len() <= limits::LEDGER_INPUT_BYTES;
+        let entry = LedgerEntry {
+            n,
+            at: self.now,
+            outcome,
+            digest: key.digest,
+            holder: keys.job_id(&named.id),
+            task: submission.task.clone(),
+            queue: submission.queue.clone(),
+            producer: submission.producer.clone(),
+            policy: policy.on_duplicate.word().to_owned(),
+            differs: differs.pointers,
+            input: kept.then(|| input.clone()),
+        };
+        let page = Keys::page(n);
+        let digest = key.digest.as_bytes().to_vec();
+        self.set(
+            Slot::new(keys.ledger(page), n.to_string()),
+            records::encode_entry(&entry, &token),
+        );
+        self.run("ZADD", keys.ledger_pages(), vec![score(page), score(page)]);
+        self.run("RPUSH", keys.ledger_of(&key.digest), vec![score(n)]);
+        self.run("SADD", keys.touched(), vec![digest.clone()]);
+        self.run("HINCRBY", keys.absorbed(&key.digest), vec![digest, b"1".to_vec()]);
+        self.add(keys.meta(), "entries".to_owned(), 1);
+        // A new follower is found under its token itself, and with it the token is forgotten.
+        if outcome != Outcome::Deferred || named.follows.is_some() {
+            self.set(Slot::new(keys.tokens(&token), token.0), score(n));
+        }
+        Ok(())
+    }
+
+    /// Puts the content of a newer submission into a job (contract 2.5, `replace`).
+    async fn take_over_content(
+        &mut self,
+        prepared: Prepared,
+        job: Option<Head>,
+        life: Life,
+    ) -> Result<(), StoreError> {
+        let Some(before) = job else { return Ok(()) };
+        let mut spec = self.spec(&before.id).await?;
+        spec.content = prepared.submission.content;
+        self.set(Slot::spec(self.names(), &before.id), spec.encode());
+        let after = Head {
+            life,
+            input: prepared.key.map(|key| key.input).or(before.input),
+            ..before.clone()
+        };
+        self.put(&before, after).await?;
+        Ok(())
+    }
+
+    /// A new job, with its key.
+    async fn begin_job(
+        &mut self,
+        lane: u32,
+        prepared: Prepared,
+        life: Life,
+        birth: Birth,
+    ) -> Result<(), StoreError> {
+        let Prepared { submission, key } = prepared;
+        let deferred = birth.follows.is_some();
+        let key = key.filter(|_| life.holding.is_some() || deferred);
+        let generation = life.holding.as_ref().map(|holding| holding.generation);
+        let head = Head {
+            id: Id::from(submission.token),
+            version: 0,
+            lane,
+            seq: self.next_seq().await?,
+            enqueued_at: self.now,
+            life,
+            marks: Marks {
+                deferred,
+                ..Marks::default()
+            },
+            digest: key.as_ref().map(|key| key.digest),
+            group: key.as_ref().and_then(|key| key.group),
+            input: key.as_ref().map(|key| key.input),
+            origin: None,
+            follows: birth.follows,
+            replayed_as: None,
+            worker: None,
+        };
+        let spec = Spec {
+            content: submission.content,
+            producer: submission.producer,
+            key: key.as_ref().map(KeyWords::of),
+            replayed_from: None,
+            would: birth.would,
+            collides_with: birth.collides_with,
+        };
+        self.insert(head.clone(), &spec).await?;
+        if let Some(followed) = birth.follows {
+            self.set(
+                Slot::new(self.names().followers(), followed.0),
+                head.id.0.to_vec(),
+            );
+        }
+        match generation {
+            Some(generation) => self.own(&head, generation).await,
+            None => self.know_key(&head).await,
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! Every name in Redis, and how jobs are found by their id.
+//!
+//! All keys of a shard carry the hash tag `{<namespace>/<shards>/<shard>}`, so that one script touches one slot.
+//! Nothing a client sends becomes part of a name but the namespace, escaped, and digests in hex.
+
+use std::fmt::Write as _;
+use std::str::FromStr as _;
+
+use sha2::Digest as _;
+
+use semel_core::ids::{Digest, JobId, Name, Token};
+
+/// A job within its shard: the sixteen bytes of the token it was submitted with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Id(pub [u8; 16]);
+
+impl From<Token> for Id {
+    fn from(token: Token) -> Self {
+        Id(*token.as_bytes())
+    }
+}
+
+impl Id {
+    /// Jobs whose tokens were made at about the same time share a hash: a batch is read with one command.
+    fn bucket(&self) -> String {
+        hex(&self.0[..4])
+    }
+}
+
+/// Jobs in one chunk of the order of arrival: few enough for Redis to pack them tightly.
+const CHUNK: i64 = 128;
+/// Ledger entries in one hash.
+const PAGE: i64 = 256;
+/// The length of time whose lapsing keys are counted together.
+pub const LAPSE_SPAN: i64 = 3_600_000;
+
+/// The names of one shard.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    prefix: String,
+    shards: usize,
+    shard: usize,
+}
+
+impl Keys {
+    /// The names of a shard of a namespace.
+    pub fn new(namespace: &Name, shards: usize, shard: usize) -> Self {
+        Keys {
+            prefix: format!("semel:{{{}/{shards}/{shard}}}:", escaped(namespace.as_str())),
+            shards,
+            shard,
+        }
+    }
+
+    /// Where a namespace keeps the number of shards it was made with.
+    pub fn layout(namespace: &Name) -> String {
+        format!("semel:{{{}}}:layout", escaped(namespace.as_str()))
+    }
+
+    fn name(&self, rest: &str) -> String {
+        format!("{}{rest}", self.prefix)
+    }
+
+    /// The id of a job as anyone sees it: where there are several shards it says which one.
+    pub fn job_id(&self, id: &Id) -> JobId {
+        let plain = JobId::from(Token::from_bytes(id.0));
+        match self.shards {
+            1 => plain,
+            _ => JobId::new(format!("{plain}.{}", self.shard)).expect("an id with a number is printable"),
+        }
+    }
+
+    /// Numbers of the shard: `config`, `seq`, `ledger`, `entries`, `document`, `since`, `sweep`.
+    pub fn meta(&self) -> String {
+        self.name("meta")
+    }
+
+    /// What one handle has applied last.
+    pub fn applied(&self, handle: &str) -> String {
+        self.name(&format!("applied:{handle}"))
+    }
+
+    /// The channel on which changes are told.
+    pub fn channel(&self) -> String {
+        self.name("changes")
+    }
+
+    /// Counters and numbers of jobs: `<lane>.c<counter>`, `<lane>.p<phase>`, `<lane>.h` keys held, `g.…` guards.
+    pub fn counts(&self) -> String {
+        self.name("counts")
+    }
+
+    /// The counters as they were at the last reset.
+    pub fn baseline(&self) -> String {
+        self.name("baseline")
+    }
+
+    /// Counters by minute.
+    pub fn snapshots(&self) -> String {
+        self.name("snapshots")
+    }
+
+    /// Keys that lapse by themselves, counted by lane and span.
+    pub fn lapses(&self) -> String {
+        self.name("lapses")
+    }
+
+    /// The same of one span, by lane and moment.
+    pub fn lapse(&self, span: i64) -> String {
+        self.name(&format!("lapse:{span}"))
+    }
+
+    /// The list of lanes; the place of a lane is its number.
+    pub fn lanes(&self) -> String {
+        self.name("lanes")
+    }
+
+    /// Lanes whose queue was removed: number to state of the sweep.
+    pub fn gone(&self) -> String {
+        self.name("gone")
+    }
+
+    /// Settings by target.
+    pub fn settings(&self) -> String {
+        self.name("settings")
+    }
+
+    /// Which lanes and priorities have waiting jobs.
+    pub fn places(&self) -> String {
+        self.name("places")
+    }
+
+    /// Waiting jobs of a lane and a priority, by run_at, then arrival.
+    pub fn ready(&self, lane: u32, priority: i8) -> String {
+        self.name(&format!("ready:{lane}:{priority}"))
+    }
+
+    /// Running jobs by the end of their lease.
+    pub fn leases(&self) -> String {
+        self.name("leases")
+    }
+
+    /// What each claim was given, by token.
+    pub fn claims(&self) -> String {
+        self.name("claims")
+    }
+
+    /// Claims by when they may be forgotten.
+    pub fn claims_due(&self) -> String {
+        self.name("claims_due")
+    }
+
+    /// Jobs that ended, by when: complete, or failed and cancelled.
+    pub fn ended(&self, complete: bool) -> String {
+        self.name(if complete {
+            "ended:complete"
+        } else {
+            "ended:failed"
+        })
+    }
+
+    /// Jobs kept for their key only, by when it is free.
+    pub fn stubs(&self) -> String {
+        self.name("stubs")
+    }
+
+    /// Jobs in a phase that few jobs are in, by arrival.
+    pub fn rare(&self, phase: usize) -> String {
+        self.name(&format!("phase:{phase}"))
+    }
+
+    /// Ids by arrival.
+    pub fn order(&self, chunk: i64) -> String {
+        self.name(&format!("order:{chunk}"))
+    }
+
+    /// The chunk of an arrival.
+    pub fn chunk(seq: i64) -> i64 {
+        seq / CHUNK
+    }
+
+    /// Chunks that have jobs.
+    pub fn chunks(&self) -> String {
+        self.name("chunks")
+    }
+
+    /// How jobs fare.
+    pub fn heads(&self, id: &Id) -> String {
+        self.name(&format!("head:{}", id.bucket()))
+    }
+
+    /// What jobs are.
+    pub fn specs(&self, id: &Id) -> String {
+        self.name(&format!("spec:{}", id.bucket()))
+    }
+
+    /// What jobs gave.
+    pub fn outputs(&self, id: &Id) -> String {
+        self.name(&format!("output:{}", id.bucket()))
+    }
+
+    /// What went wrong last.
+    pub fn errors(&self, id: &Id) -> String {
+        self.name(&format!("error:{}", id.bucket()))
+    }
+
+    /// How far jobs are.
+    pub fn progress(&self, id: &Id) -> String {
+        self.name(&format!("progress:{}", id.bucket()))
+    }
+
+    /// Deliveries of a job that ended, but for the one that completed it.
+    pub fn attempts(&self, id: &Id) -> String {
+        self.name(&format!("attempts:{}", hex(&id.0)))
+    }
+
+    /// Newest owners of keys: small hashes, which Redis packs tightly.
+    pub fn owners(&self, digest: &Digest) -> String {
+        self.name(&format!("key:{}", hex(&digest.as_bytes()[..2])))
+    }
+
+    /// Other jobs of a key: by generation; those that never took it by their negated arrival.
+    pub fn kin(&self, digest: &Digest) -> String {
+        self.name(&format!("kin:{digest}"))
+    }
+
+    /// Holders of hybrid keys by their fields.
+    pub fn groups(&self, digest: &Digest) -> String {
+        self.name(&format!("group:{}", hex(&digest.as_bytes()[..2])))
+    }
+
+    /// Followers by the job they follow.
+    pub fn followers(&self) -> String {
+        self.name("followers")
+    }
+
+    /// Ledger entries by the token of the submission.
+    pub fn tokens(&self, token: &Id) -> String {
+        self.name(&format!("token:{}", token.bucket()))
+    }
+
+    /// A page of the ledger.
+    pub fn ledger(&self, page: i64) -> String {
+        self.name(&format!("ledger:{page}"))
+    }
+
+    /// Entries of one key, oldest first.
+    pub fn ledger_of(&self, digest: &Digest) -> String {
+        self.name(&format!("ledger_of:{digest}"))
+    }
+
+    /// The page of an entry.
+    pub fn page(n: i64) -> i64 {
+        n / PAGE
+    }
+
+    /// Pages that have entries.
+    pub fn ledger_pages(&self) -> String {
+        self.name("ledger_pages")
+    }
+
+    /// Keys with new entries, to be thinned out.
+    pub fn touched(&self) -> String {
+        self.name("touched")
+    }
+
+    /// How many submissions keys have absorbed.
+    pub fn absorbed(&self, digest: &Digest) -> String {
+        self.name(&format!("absorbed:{}", hex(&digest.as_bytes()[..2])))
+    }
+
+    /// The steps of a chain.
+    pub fn steps(&self, origin: &Id) -> String {
+        self.name(&format!("steps:{}", hex(&origin.0)))
+    }
+
+    /// Steps that were begun and not ended, by when.
+    pub fn begun(&self) -> String {
+        self.name("begun")
+    }
+
+    /// Replays of a chain by arrival.
+    pub fn chain(&self, origin: &Id) -> String {
+        self.name(&format!("chain:{}", hex(&origin.0)))
+    }
+
+    /// Guarded keys.
+    pub fn guards(&self, digest: &Digest) -> String {
+        self.name(&format!("guard:{}", hex(&digest.as_bytes()[..2])))
+    }
+
+    /// Guarded keys by when they lapse.
+    pub fn guards_due(&self) -> String {
+        self.name("guards_due")
+    }
+
+    /// Documents of a kind.
+    pub fn documents(&self, kind: &Name) -> String {
+        self.name(&format!("documents:{}", digest_of(kind.as_str())))
+    }
+
+    /// Names of the documents of a kind, in order.
+    pub fn document_names(&self, kind: &Name) -> String {
+        self.name(&format!("document_names:{}", digest_of(kind.as_str())))
+    }
+
+    /// Documents by when they disappear.
+    pub fn documents_due(&self) -> String {
+        self.name("documents_due")
+    }
+
+    /// The last number of each feed.
+    pub fn feeds(&self) -> String {
+        self.name("feeds")
+    }
+
+    /// The entries of a feed.
+    pub fn feed(&self, feed: &str) -> String {
+        self.name(&format!("feed:{}", digest_of(feed)))
+    }
+}
+
+/// The shard and the job an id names; none if no such id is ever given.
+pub fn locate(id: &JobId, shards: usize) -> Option<(usize, Id)> {
+    let text = id.as_str();
+    let (token, shard) = match shards {
+        1 => (text, 0),
+        _ => {
+            let (token, shard) = text.split_once('.')?;
+            let number: usize = shard.parse().ok()?;
+            (
+                token,
+                Some(number).filter(|number| *number < shards && number.to_string() == shard)?,
+            )
+        }
+    };
+    let token = Token::from_str(token)
+        .ok()
+        .filter(|found| found.to_string() == token)?;
+    Some((shard, Id::from(token)))
+}
+
+/// Bytes as hex digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+}
+
+fn digest_of(text: &str) -> String {
+    hex(&sha2::Sha256::digest(text.as_bytes()))
+}
+
+/// Letters, digits, `-` and `_` as they are, everything else as `%` and hex: no brace gets into a hash tag.
+fn escaped(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut name, byte| {
+        if byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' {
+            name.push(char::from(byte));
+        } else {
+            let _ = write!(name, "%{byte:02x}");
+        }
+        name
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_leads_back_to_its_shard_and_no_other_text_does() {
+        let token = Token::from_parts(1_800_000_000_000, &[7; 10]);
+        for shards in [1, 4] {
+            let keys = Keys::new(&Name::new("app").unwrap(), shards, shards - 1);
+            let id = keys.job_id(&Id::from(token));
+            assert_eq!(locate(&id, shards), Some((shards - 1, Id::from(token))));
+            let upper = JobId::new(id.as_str().to_uppercase()).unwrap();
+            assert_eq!(locate(&upper, shards), None);
+        }
+        for wrong in [
+            "nobody",
+            "0190d5b2-7c1e-7a53-9f0e-3c1f0a5b6d7e.9",
+            "0190d5b2-7c1e-7a53-9f0e-3c1f0a5b6d7e.00",
+        ] {
+            assert_eq!(locate(&JobId::new(wrong).unwrap(), 4), None);
+        }
+    }
+
+    #[test]
+    fn a_namespace_cannot_break_out_of_its_hash_tag() {
+        let keys = Keys::new(&Name::new("a}b{c d").unwrap(), 1, 0);
+        assert_eq!(keys.meta(), "semel:{a%7db%7bc%20d/1/0}:meta");
+    }
+}

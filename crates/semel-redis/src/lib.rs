@@ -1,0 +1,201 @@
+//! A store in Redis: one server, Sentinel or Cluster, shared by any number of processes.
+//!
+//! Reading, deciding, writing: a step reads the fields its decision needs, asks core, and hands what it read and what
+//! it wants to write to one script, which writes only if nothing of it has changed ([`tx`]). All keys of a shard share
+//! a hash slot ([`keys`]), so a step is atomic on a cluster too. Each verb is a file; every decision is core's.
+
+mod act;
+mod admit;
+mod claim;
+mod clock;
+mod codec;
+mod config;
+mod control;
+mod doctor;
+mod documents;
+mod effects;
+mod head;
+mod inspect;
+mod jobs;
+mod keys;
+mod link;
+mod listen;
+mod looking;
+mod open;
+mod options;
+mod owners;
+mod presume;
+mod records;
+mod route;
+mod scripts;
+mod settings;
+mod settle;
+mod shard;
+mod spread;
+mod stats;
+mod submit;
+mod tx;
+mod upkeep;
+mod wake;
+mod work;
+mod writer;
+
+pub use options::{Place, RedisOptions};
+
+use std::sync::Arc;
+
+use futures_util::future::try_join_all;
+
+use semel_core::error::StoreError;
+use semel_core::ids::{JobId, Name};
+use semel_core::time::Clock;
+
+use crate::clock::Time;
+use crate::keys::locate;
+use crate::link::Link;
+use crate::listen::Listener;
+use crate::shard::Shard;
+use crate::tx::Tx;
+use crate::wake::Wake;
+use crate::writer::{Call, Reply, Writer};
+
+/// A store in Redis.
+pub struct RedisStore {
+    // Fields are dropped in this order: nobody writes or listens once the rest goes.
+    members: Vec<Member>,
+    listener: Listener,
+    link: Arc<Link>,
+    wake: Arc<Wake>,
+    time: Arc<Time>,
+    options: RedisOptions,
+}
+
+/// A shard and the one who writes to it.
+struct Member {
+    writer: Writer,
+    shard: Arc<Shard>,
+}
+
+impl Member {
+    async fn ask(&self, doing: &str, call: Call) -> Result<Reply, StoreError> {
+        self.writer.ask(doing, call).await
+    }
+
+    async fn look(&self) -> Result<Tx<'_>, StoreError> {
+        Tx::begin(&self.shard, Vec::new(), 0, 0).await
+    }
+}
+
+impl RedisStore {
+    /// Opens the store at a URL; see [`RedisOptions::from_url`]. Must be called within a Tokio runtime, which keeps
+    /// the connection alive.
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        Self::open(RedisOptions::from_url(url)?).await
+    }
+
+    /// Opens a store with the server's clock.
+    pub async fn open(options: RedisOptions) -> Result<Self, StoreError> {
+        Self::start(options, None).await
+    }
+
+    /// Opens a store with another clock; for tests.
+    pub async fn open_with_clock(options: RedisOptions, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        Self::start(options, Some(clock)).await
+    }
+
+    async fn start(options: RedisOptions, clock: Option<Arc<dyn Clock>>) -> Result<Self, StoreError> {
+        let link = Arc::new(Link::new(&options)?);
+        for server in open::probe(&link).await? {
+            open::check(&server, &options)?;
+        }
+        open::check_layout(&link, &options).await?;
+        let (time, wake) = (Arc::new(Time::new(clock)), Arc::new(Wake::default()));
+        let member = |number: usize| {
+            let place = (options.shards, number);
+            let shard = Shard::new(
+                &options.namespace,
+                place,
+                link.clone(),
+                time.clone(),
+                wake.clone(),
+            );
+            let shard = Arc::new(shard);
+            Member {
+                writer: Writer::start(shard.clone()),
+                shard,
+            }
+        };
+        let members: Vec<Member> = (0..options.shards).map(member).collect();
+        // The first look teaches how far the server's clock is from the host's.
+        members[0].look().await?;
+        let channels = members.iter().map(|member| member.shard.keys.channel()).collect();
+        Ok(RedisStore {
+            listener: Listener::new(link.clone(), wake.clone(), channels),
+            members,
+            link,
+            wake,
+            time,
+            options,
+        })
+    }
+
+    fn shards(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Where documents, feeds and whatever belongs to no key are.
+    fn first(&self) -> &Member {
+        &self.members[0]
+    }
+
+    /// The member an id leads to; for an id that leads nowhere any of them says so.
+    fn member_of(&self, id: &JobId) -> usize {
+        locate(id, self.shards()).map_or(0, |(shard, _)| shard)
+    }
+
+    /// Asks all shards at once.
+    async fn ask_all(&self, doing: &str, call: impl Fn() -> Call) -> Result<Vec<Reply>, StoreError> {
+        try_join_all(self.members.iter().map(|member| member.ask(doing, call()))).await
+    }
+
+    /// Asks several shards at once, each for its items; gives the answers in the order of the items.
+    async fn ask_each<I, O>(
+        &self,
+        doing: &str,
+        items: Vec<I>,
+        route: impl Fn(&I) -> usize,
+        call: impl Fn(Vec<I>) -> Call,
+        read: impl Fn(Reply) -> Result<Vec<O>, StoreError>,
+    ) -> Result<Vec<O>, StoreError> {
+        if self.shards() == 1 {
+            return read(self.first().ask(doing, call(items)).await?);
+        }
+        let mut places: Vec<Vec<usize>> = vec![Vec::new(); self.shards()];
+        let mut parts: Vec<Vec<I>> = (0..self.shards()).map(|_| Vec::new()).collect();
+        let mut answers: Vec<Option<O>> = Vec::with_capacity(items.len());
+        for (place, item) in items.into_iter().enumerate() {
+            let shard = route(&item);
+            places[shard].push(place);
+            parts[shard].push(item);
+            answers.push(None);
+        }
+        let parts = parts.into_iter().enumerate().filter(|(_, part)| !part.is_empty());
+        let asked: Vec<(usize, Call)> = parts.map(|(shard, part)| (shard, call(part))).collect();
+        let replies = asked.into_iter().map(async |(shard, call)| {
+            let reply = self.members[shard].ask(doing, call).await?;
+            Ok::<_, StoreError>((shard, reply))
+        });
+        for (shard, reply) in try_join_all(replies).await? {
+            for (place, answer) in places[shard].iter().zip(read(reply)?) {
+                answers[*place] = Some(answer);
+            }
+        }
+        let whole: Option<Vec<O>> = answers.into_iter().collect();
+        whole.ok_or_else(|| StoreError::corrupt("a shard answered too little"))
+    }
+
+    /// The namespace, for what is made from it.
+    fn space(&self) -> &Name {
+        &self.options.namespace
+    }
+}

@@ -1,0 +1,438 @@
+//! The way to the server: one connection that many callers share, made again when it breaks.
+//!
+//! Everything sent here may be sent twice: it reads, or draws numbers that may stay unused, or carries the number
+//! by which the server knows it again. So a lost reply is asked for again until patience ends.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::cluster::ClusterClient;
+use redis::cluster_async::ClusterConnection;
+use redis::sentinel::{SentinelClient, SentinelServerType};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, Pipeline, RedisError, RedisFuture, RedisResult,
+    ServerErrorKind, Value,
+};
+use tokio::sync::Mutex as AsyncMutex;
+
+use semel_core::error::StoreError;
+
+use crate::clock::{Deadline, jittered};
+use crate::options::{Place, RedisOptions};
+use crate::scripts::Scripts;
+
+/// The first wait before another attempt.
+const FIRST_WAIT: Duration = Duration::from_millis(10);
+/// The longest.
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
+
+enum Source {
+    Server(Box<Client>),
+    Cluster(Box<ClusterClient>, Vec<String>),
+    Sentinel(Box<AsyncMutex<SentinelClient>>),
+}
+
+#[derive(Clone)]
+enum Wire {
+    Single(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl ConnectionLike for Wire {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        match self {
+            Wire::Single(wire) => wire.req_packed_command(cmd),
+            Wire::Cluster(wire) => wire.req_packed_command(cmd),
+        }
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        cmd: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        match self {
+            Wire::Single(wire) => wire.req_packed_commands(cmd, offset, count),
+            Wire::Cluster(wire) => wire.req_packed_commands(cmd, offset, count),
+        }
+    }
+
+    fn get_db(&self) -> i64 {
+        match self {
+            Wire::Single(wire) => wire.get_db(),
+            Wire::Cluster(wire) => wire.get_db(),
+        }
+    }
+}
+
+/// The way to the server.
+pub struct Link {
+    source: Source,
+    wire: Mutex<Option<(u64, Wire)>>,
+    making: AsyncMutex<u64>,
+    patience: Duration,
+    timeout: Duration,
+    /// The scripts.
+    pub scripts: Scripts,
+}
+
+impl Link {
+    /// A way that is not tried yet.
+    pub fn new(options: &RedisOptions) -> Result<Self, StoreError> {
+        prepare_tls();
+        let unusable = |error: RedisError| StoreError::Refused {
+            reason: format!("{} is no place to connect to: {error}", options.shown()),
+            hint: "check the URL".to_owned(),
+        };
+        let source = match &options.place {
+            Place::Server(url) => Source::Server(Box::new(Client::open(url.as_str()).map_err(unusable)?)),
+            Place::Cluster(urls) => {
+                let cluster = ClusterClient::builder(urls.iter().map(String::as_str))
+                    .connection_timeout(options.timeout)
+                    .response_timeout(options.timeout);
+                Source::Cluster(Box::new(cluster.build().map_err(unusable)?), urls.clone())
+            }
+            Place::Sentinel {
+                sentinels,
+                master,
+                login,
+                database,
+            } => {
+                let mut node = node_info(login.as_deref(), *database).map_err(unusable)?;
+                if sentinels.iter().any(|url| url.starts_with("rediss")) {
+                    node = node.set_tls_mode(redis::TlsMode::Secure);
+                }
+                let sentinels = sentinels.iter().map(String::as_str).collect();
+                let client =
+                    SentinelClient::build(sentinels, master.clone(), Some(node), SentinelServerType::Master);
+                Source::Sentinel(Box::new(AsyncMutex::new(client.map_err(unusable)?)))
+            }
+        };
+        Ok(Link {
+            source,
+            wire: Mutex::new(None),
+            making: AsyncMutex::new(0),
+            patience: options.patience,
+            timeout: options.timeout,
+            scripts: Scripts::new(),
+        })
+    }
+
+    fn config(&self) -> AsyncConnectionConfig {
+        AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.timeout))
+            .set_response_timeout(Some(self.timeout))
+    }
+
+    fn current(&self) -> Option<(u64, Wire)> {
+        self.wire.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn wire(&self) -> RedisResult<(u64, Wire)> {
+        if let Some(wire) = self.current() {
+            return Ok(wire);
+        }
+        let mut number = self.making.lock().await;
+        // Somebody else may have made it meanwhile.
+        if let Some(wire) = self.current() {
+            return Ok(wire);
+        }
+        let wire = self.connect().await?;
+        *number += 1;
+        let made = (*number, wire);
+        *self.wire.lock().unwrap_or_else(PoisonError::into_inner) = Some(made.clone());
+        Ok(made)
+    }
+
+    async fn connect(&self) -> RedisResult<Wire> {
+        match &self.source {
+            Source::Server(client) => {
+                let wire = client
+                    .get_multiplexed_async_connection_with_config(&self.config())
+                    .await?;
+                Ok(Wire::Single(wire))
+            }
+            Source::Cluster(client, _) => Ok(Wire::Cluster(client.get_async_connection().await?)),
+            Source::Sentinel(client) => {
+                let mut client = client.lock().await;
+                let wire = client.get_async_connection_with_config(&self.config()).await?;
+                Ok(Wire::Single(wire))
+            }
+        }
+    }
+
+    fn discard(&self, broken: u64) {
+        let mut wire = self.wire.lock().unwrap_or_else(PoisonError::into_inner);
+        if wire.as_ref().is_some_and(|(number, _)| *number == broken) {
+            *wire = None;
+        }
+    }
+
+    /// Sends commands and gives their answers. They may be sent more than once.
+    pub async fn ask(&self, doing: &str, pipeline: &Pipeline) -> Result<Vec<Value>, StoreError> {
+        let deadline = Deadline::after(self.patience);
+        let mut wait = FIRST_WAIT;
+        loop {
+            let error = match self.attempt(pipeline).await {
+                Ok(answers) => return Ok(answers),
+                Err(error) => error,
+            };
+            if !is_passing(&error) || deadline.left().is_zero() {
+                return Err(failed(doing, error));
+            }
+            tokio::time::sleep(jittered(wait).min(deadline.left())).await;
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
+    }
+
+    async fn attempt(&self, pipeline: &Pipeline) -> RedisResult<Vec<Value>> {
+        let (number, mut wire) = self.wire().await?;
+        let answer = pipeline.query_async::<Vec<Value>>(&mut wire).await;
+        match answer {
+            Err(error) if is_unknown_script(&error) => {
+                self.load(&mut wire).await?;
+                pipeline.query_async(&mut wire).await
+            }
+            Err(error) => {
+                if breaks(&error) {
+                    self.discard(number);
+                }
+                Err(error)
+            }
+            Ok(answers) => Ok(answers),
+        }
+    }
+
+    async fn load(&self, wire: &mut Wire) -> RedisResult<()> {
+        for load in self.scripts.load() {
+            load.exec_async(wire).await?;
+        }
+        Ok(())
+    }
+
+    /// What each known node says of itself, and how it syncs its append-only file, if that may be asked.
+    pub async fn describe(&self) -> Result<Vec<(String, Option<String>)>, StoreError> {
+        let Source::Cluster(_, urls) = &self.source else {
+            let mut ask = redis::pipe();
+            ask.cmd("INFO");
+            let info = self.ask("asking the server what it is", &ask).await?.remove(0);
+            let fsync = match self.wire().await {
+                Ok((_, mut wire)) => ask_fsync(&mut wire).await,
+                Err(_) => None,
+            };
+            return Ok(vec![(answer::text(info)?, fsync)]);
+        };
+        let mut described = Vec::new();
+        for url in urls {
+            let failed = |error| failed("asking a node of the cluster what it is", error);
+            let client = Client::open(url.as_str()).map_err(failed)?;
+            let wire = client
+                .get_multiplexed_async_connection_with_config(&self.config())
+                .await;
+            let mut wire = wire.map_err(failed)?;
+            let info = redis::cmd("INFO")
+                .query_async::<Value>(&mut wire)
+                .await
+                .map_err(failed)?;
+            let fsync = ask_fsync(&mut wire).await;
+            described.push((answer::text(info)?, fsync));
+        }
+        Ok(described)
+    }
+
+    /// A connection of its own that hears what is told on channels.
+    pub async fn listener(&self) -> RedisResult<redis::aio::PubSub> {
+        match &self.source {
+            Source::Server(client) => client.get_async_pubsub().await,
+            Source::Sentinel(client) => {
+                client
+                    .lock()
+                    .await
+                    .async_get_client()
+                    .await?
+                    .get_async_pubsub()
+                    .await
+            }
+            // What is told on one node is heard on all of them.
+            Source::Cluster(_, urls) => {
+                let mut failed = RedisError::from((ErrorKind::Client, "no node to listen to"));
+                for url in urls {
+                    match Client::open(url.as_str())?.get_async_pubsub().await {
+                        Ok(listener) => return Ok(listener),
+                        Err(error) => failed = error,
+                    }
+                }
+                Err(failed)
+            }
+        }
+    }
+}
+
+async fn ask_fsync(wire: &mut impl ConnectionLike) -> Option<String> {
+    let mut ask = redis::cmd("CONFIG");
+    ask.arg("GET").arg("appendfsync");
+    let pair: Vec<String> = ask.query_async(wire).await.ok()?;
+    pair.into_iter().nth(1)
+}
+
+/// The application may have chosen how to encrypt; if not, it is done with what this crate brings.
+fn prepare_tls() {
+    #[cfg(feature = "tls")]
+    let _chosen_before = rustls::crypto::ring::default_provider().install_default();
+}
+
+fn node_info(login: Option<&str>, database: i64) -> RedisResult<redis::sentinel::SentinelNodeConnectionInfo> {
+    let login = login.map(|login| format!("{login}@")).unwrap_or_default();
+    let info: redis::ConnectionInfo =
+        redis::IntoConnectionInfo::into_connection_info(format!("redis://{login}localhost/{database}"))?;
+    Ok(redis::sentinel::SentinelNodeConnectionInfo::default()
+        .set_redis_connection_info(info.redis_settings().clone()))
+}
+
+fn server_kind(error: &RedisError) -> Option<ServerErrorKind> {
+    match error.kind() {
+        ErrorKind::Server(kind) => Some(kind),
+        _ => None,
+    }
+}
+
+fn says(error: &RedisError, code: &str) -> bool {
+    error.code() == Some(code) || error.to_string().contains(code)
+}
+
+fn is_unknown_script(error: &RedisError) -> bool {
+    server_kind(error) == Some(ServerErrorKind::NoScript) || says(error, "NOSCRIPT")
+}
+
+/// Whether the connection is of no use any more.
+fn breaks(error: &RedisError) -> bool {
+    error.is_io_error()
+        || error.is_timeout()
+        || error.is_connection_dropped()
+        || error.is_unrecoverable_error()
+        || server_kind(error) == Some(ServerErrorKind::ReadOnly)
+}
+
+/// Whether the same call may succeed in a moment.
+fn is_passing(error: &RedisError) -> bool {
+    let passing = matches!(
+        server_kind(error),
+        Some(
+            ServerErrorKind::BusyLoading
+                | ServerErrorKind::TryAgain
+                | ServerErrorKind::ClusterDown
+                | ServerErrorKind::MasterDown
+                | ServerErrorKind::Moved
+                | ServerErrorKind::Ask
+                | ServerErrorKind::ReadOnly
+        )
+    );
+    // In the middle of a failover there is no master, or no node, for a moment.
+    let moving = matches!(
+        error.kind(),
+        ErrorKind::MasterNameNotFoundBySentinel | ErrorKind::ClusterConnectionNotFound
+    );
+    passing
+        || moving
+        || breaks(error)
+        || error.is_connection_refusal()
+        || error.is_cluster_error()
+        || is_unknown_script(error)
+}
+
+/// What a caller is told.
+fn failed(doing: &str, error: RedisError) -> StoreError {
+    if says(&error, "OOM") || says(&error, "MISCONF") {
+        return StoreError::Full {
+            doing: doing.to_owned(),
+        };
+    }
+    StoreError::Unavailable {
+        doing: doing.to_owned(),
+        source: Some(Box::new(error)),
+    }
+}
+
+/// Reading answers of the server.
+pub mod answer {
+    use redis::Value;
+    use semel_core::error::StoreError;
+
+    /// A name and a value, or a member and a score.
+    pub type Pair = (Vec<u8>, Vec<u8>);
+
+    fn strange(value: &Value) -> StoreError {
+        StoreError::corrupt(format!("the server answers {value:?}"))
+    }
+
+    /// Bytes, if there are any.
+    pub fn bytes(value: Value) -> Result<Option<Vec<u8>>, StoreError> {
+        match value {
+            Value::Nil => Ok(None),
+            Value::BulkString(bytes) => Ok(Some(bytes)),
+            Value::SimpleString(text) => Ok(Some(text.into_bytes())),
+            Value::Int(number) => Ok(Some(number.to_string().into_bytes())),
+            other => Err(strange(&other)),
+        }
+    }
+
+    /// A text.
+    pub fn text(value: Value) -> Result<String, StoreError> {
+        match value {
+            Value::VerbatimString { text, .. } => Ok(text),
+            other => Ok(String::from_utf8_lossy(&bytes(other)?.unwrap_or_default()).into_owned()),
+        }
+    }
+
+    /// A list.
+    pub fn list(value: Value) -> Result<Vec<Value>, StoreError> {
+        match value {
+            Value::Array(list) | Value::Set(list) => Ok(list),
+            Value::Map(pairs) => Ok(pairs
+                .into_iter()
+                .flat_map(|(name, value)| [name, value])
+                .collect()),
+            Value::Nil => Ok(Vec::new()),
+            other => Err(strange(&other)),
+        }
+    }
+
+    /// A list of bytes.
+    pub fn all_bytes(value: Value) -> Result<Vec<Vec<u8>>, StoreError> {
+        list(value)?
+            .into_iter()
+            .map(|one| Ok(bytes(one)?.unwrap_or_default()))
+            .collect()
+    }
+
+    /// Names and values, or members and scores.
+    pub fn pairs(value: Value) -> Result<Vec<Pair>, StoreError> {
+        let flat = all_bytes(value)?;
+        let (pairs, _) = flat.as_chunks::<2>();
+        Ok(pairs.iter().map(|[a, b]| (a.clone(), b.clone())).collect())
+    }
+
+    /// A number.
+    pub fn number(value: Value) -> Result<i64, StoreError> {
+        match value {
+            Value::Int(number) => Ok(number),
+            Value::Nil => Ok(0),
+            other => match bytes(other)? {
+                Some(bytes) => parse(&bytes),
+                None => Ok(0),
+            },
+        }
+    }
+
+    /// A number from its digits; scores may come with a point or an exponent.
+    pub fn parse(bytes: &[u8]) -> Result<i64, StoreError> {
+        let text = std::str::from_utf8(bytes).unwrap_or_default();
+        let number = text.parse::<i64>().ok().or_else(|| {
+            let score: f64 = text.parse().ok()?;
+            Some(score as i64)
+        });
+        number.ok_or_else(|| StoreError::corrupt(format!("{text:?} is no number")))
+    }
+}

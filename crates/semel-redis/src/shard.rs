@@ -1,0 +1,141 @@
+//! One shard of the store, as this handle sees it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use redis::Cmd;
+
+use semel_core::error::StoreError;
+use semel_core::ids::{JobId, Name};
+
+use crate::clock::{self, Time};
+use crate::config::Config;
+use crate::keys::{self, Id, Keys};
+use crate::link::{Link, answer};
+use crate::presume::Belief;
+use crate::scripts;
+use crate::tx::{Believed, Written};
+use crate::wake::Wake;
+
+/// One shard.
+pub struct Shard {
+    /// Its names.
+    pub keys: Keys,
+    /// The namespace.
+    pub namespace: Name,
+    /// Of how many.
+    pub shards: usize,
+    /// Which one.
+    pub number: usize,
+    /// The way to the server.
+    pub link: Arc<Link>,
+    /// The store's time.
+    pub time: Arc<Time>,
+    /// Who waits for changes.
+    pub wake: Arc<Wake>,
+    config: Mutex<Arc<Config>>,
+    handle: String,
+    calls: AtomicU64,
+    belief: Mutex<Belief>,
+}
+
+impl Shard {
+    /// A shard that was not looked at yet.
+    pub fn new(
+        namespace: &Name,
+        (shards, number): (usize, usize),
+        link: Arc<Link>,
+        time: Arc<Time>,
+        wake: Arc<Wake>,
+    ) -> Self {
+        Shard {
+            keys: Keys::new(namespace, shards, number),
+            namespace: namespace.clone(),
+            shards,
+            number,
+            link,
+            time,
+            wake,
+            config: Mutex::default(),
+            handle: format!("{:016x}", clock::random()),
+            calls: AtomicU64::new(0),
+            belief: Mutex::default(),
+        }
+    }
+
+    /// The job of this shard that an id names.
+    pub fn locate(&self, id: &JobId) -> Option<Id> {
+        keys::locate(id, self.shards)
+            .filter(|(number, _)| *number == self.number)
+            .map(|(_, id)| id)
+    }
+
+    /// Lanes and settings at a version, or a newer one.
+    pub async fn config(&self, version: i64) -> Result<Arc<Config>, StoreError> {
+        let known = self.config.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if known.version == version {
+            return Ok(known);
+        }
+        let config = Config::read(&self.link, &self.keys).await?;
+        self.remember_config(config.clone());
+        Ok(config)
+    }
+
+    /// Lanes and settings as they were when they were last looked at; none if they never were.
+    pub fn known_config(&self) -> Option<Arc<Config>> {
+        let known = self.config.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        (known.version != 0).then_some(known)
+    }
+
+    /// Looks at what is believed, or changes it.
+    pub fn believe<T>(&self, change: impl FnOnce(&mut Belief) -> T) -> T {
+        change(&mut self.belief.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Lanes and settings as they are now.
+    pub fn remember_config(&self, config: Arc<Config>) {
+        *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
+    }
+
+    /// Writes a step. One at a time: the server knows the last call of a handle again.
+    pub async fn apply(
+        &self,
+        (mut keys, arguments): (Vec<String>, Vec<Vec<u8>>),
+        believed: Option<Believed>,
+    ) -> Result<Written, StoreError> {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        keys.extend([self.keys.leases(), self.keys.applied(&self.handle)]);
+        let mut call = scripts::call(&self.link.scripts.apply, &keys);
+        call.arg(number);
+        match believed {
+            Some(Believed { now, tolerance }) => {
+                let tolerance = tolerance.map(|millis| millis.to_string()).unwrap_or_default();
+                call.arg(now.as_millis()).arg(tolerance);
+            }
+            None => {
+                call.arg("").arg("");
+            }
+        }
+        self.written(call, &arguments).await
+    }
+
+    /// Whether fields are as they were read.
+    pub async fn check(&self, keys: &[String], arguments: &[Vec<u8>]) -> Result<Written, StoreError> {
+        let call = scripts::call(&self.link.scripts.check, keys);
+        self.written(call, arguments).await
+    }
+
+    async fn written(&self, mut call: Cmd, arguments: &[Vec<u8>]) -> Result<Written, StoreError> {
+        for argument in arguments {
+            call.arg(argument);
+        }
+        let mut ask = redis::pipe();
+        ask.add_command(call);
+        let answer = self.link.ask("writing", &ask).await?.remove(0);
+        match answer::bytes(answer)?.as_deref() {
+            Some(b"applied" | b"before" | b"same") => Ok(Written::Done),
+            Some(b"conflict") => Ok(Written::Conflict),
+            other => Err(StoreError::corrupt(format!("the server answers {other:?}"))),
+        }
+    }
+}

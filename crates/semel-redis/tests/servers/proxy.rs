@@ -1,0 +1,83 @@
+//! A way to the server that loses replies: the write has been applied, and the caller cannot know.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::server::Server;
+
+/// A way to the server that, when told so, hands a write on and cuts the line instead of giving its reply.
+pub struct Proxy {
+    port: u16,
+    cut: Arc<AtomicBool>,
+    cuts: Arc<AtomicU32>,
+}
+
+impl Proxy {
+    /// Starts it in front of a server.
+    pub async fn start(server: &Server) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let (cut, cuts) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+        let (target, armed, counted) = (server.port(), cut.clone(), cuts.clone());
+        tokio::spawn(async move {
+            while let Ok((near, _)) = listener.accept().await {
+                let far = TcpStream::connect(("127.0.0.1", target))
+                    .await
+                    .expect("the server runs");
+                tokio::spawn(carry(near, far, armed.clone(), counted.clone()));
+            }
+        });
+        Proxy { port, cut, cuts }
+    }
+
+    /// The next write is applied and its reply lost.
+    pub fn lose_the_next_reply(&self) {
+        self.cut.store(true, Ordering::SeqCst);
+    }
+
+    /// Replies lost so far.
+    pub fn cuts(&self) -> u32 {
+        self.cuts.load(Ordering::SeqCst)
+    }
+
+    /// Where it is.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+async fn carry(near: TcpStream, far: TcpStream, armed: Arc<AtomicBool>, cuts: Arc<AtomicU32>) {
+    let ((mut near_in, mut near_out), (mut far_in, mut far_out)) = (near.into_split(), far.into_split());
+    let written = Arc::new(AtomicBool::new(false));
+    let seen = written.clone();
+    let there = async move {
+        let mut buffer = vec![0; 65_536];
+        while let Ok(read @ 1..) = near_in.read(&mut buffer).await {
+            // Only writes name what a handle has applied.
+            let is_write = buffer[..read].windows(8).any(|part| part == b"applied:");
+            seen.store(is_write, Ordering::SeqCst);
+            if far_out.write_all(&buffer[..read]).await.is_err() {
+                return;
+            }
+        }
+    };
+    let back = async move {
+        let mut buffer = vec![0; 65_536];
+        while let Ok(read @ 1..) = far_in.read(&mut buffer).await {
+            if written.load(Ordering::SeqCst) && armed.swap(false, Ordering::SeqCst) {
+                cuts.fetch_add(1, Ordering::SeqCst);
+                return;
+            }
+            if near_out.write_all(&buffer[..read]).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = there => {}
+        () = back => {}
+    }
+}
