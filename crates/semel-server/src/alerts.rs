@@ -106,7 +106,7 @@ fn steps_in_doubt(view: &View) -> Alert {
         },
         value: n as f64,
         threshold: 0.0,
-        command: "curl -s SERVER/v1/steps?state=in_doubt".to_owned(),
+        command: "semel steps list".to_owned(),
     }
 }
 
