@@ -18,7 +18,7 @@ use crate::rows::{IdBytes, LifeRow};
 /// Rows of one statement.
 const MANY: usize = 16;
 /// Rows of a kind that are gathered at most.
-const MOST: usize = 1_024;
+const MOST: usize = 128;
 
 /// New jobs that have nothing unusual.
 pub const JOBS: u8 = 1;

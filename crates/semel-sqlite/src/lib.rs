@@ -36,7 +36,6 @@ pub use open::{Options, SCHEMA, Synchronous};
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -52,7 +51,7 @@ use semel_core::view::{
     AttemptView, ErrorGroup, Job, KeyRow, LedgerEntry, Listing, Snapshot, Stats, StepView,
 };
 
-use crate::batch::{Batch, Item, PART};
+use crate::batch::{Batch, PART};
 use crate::checkpoint::Checkpointer;
 use crate::readers::Readers;
 use crate::wake::Wake;
@@ -117,17 +116,6 @@ impl SqliteStore {
     }
 
     /// Checks and derives keys on the caller's side, a part at a time.
-    fn prepare(&self, batch: Vec<Submission>, feed: &Sender<Vec<Item>>) {
-        let now = self.clock.now();
-        let mut rest = batch.into_iter();
-        while rest.len() > 0 {
-            let part = rest.by_ref().take(PART);
-            let part = part.map(|submission| Prepared::new(&self.namespace, submission, now));
-            // The writer may have given up: its answer says why.
-            let _ = feed.send(part.collect());
-        }
-    }
-
     fn bytes(&self) -> i64 {
         let length = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
         i64::try_from(length(&self.path) + length(&log_path(&self.path))).unwrap_or(i64::MAX)
@@ -148,16 +136,16 @@ impl Store for SqliteStore {
 
     async fn submit(&self, batch: Vec<Submission>) -> Result<Vec<Submitted>, StoreError> {
         limits::check_batch("submissions", batch.len())?;
-        let (feed, mut items) = Batch::of(batch.len());
+        let alone = batch.len() <= PART;
+        let (preparing, mut items) = Batch::of(self.namespace.clone(), self.clock.now(), batch);
         let work = move |tx: &mut tx::Tx<'_>| submit::submit(tx, &mut items);
-        if batch.len() <= PART {
-            self.prepare(batch, &feed);
+        if alone {
+            preparing.run();
             return self.writer.write("submitting", work).await;
         }
-        // The writer begins with the first part while the others are prepared.
+        // The writer begins at once, and both prepare.
         let answers = self.writer.begin("submitting", work)?;
-        self.prepare(batch, &feed);
-        drop(feed);
+        preparing.run();
         answers.await
     }
 

@@ -27,7 +27,7 @@ const GROUP: usize = 512;
 /// How often the writer lets others go first while it waits for callers to come back.
 const PATIENCE: usize = 100;
 /// How often the queue is looked at before the thread falls asleep.
-const LOOKS: usize = 100;
+const LOOKS: usize = 1_000;
 
 /// The writer's handle. Dropping it lets the thread finish what is queued and stop.
 pub struct Writer {
@@ -198,15 +198,15 @@ where
 fn serve(desk: Desk, calls: &Receiver<Box<dyn Call>>) {
     let mut cache = Cache::default();
     let mut waiting = None;
-    let mut last = 1;
+    let mut answered = 1;
     while let Some(first) = waiting.take().or_else(|| next(calls)) {
         if first.is_dry() {
             rehearse(&desk, &mut cache, first);
             continue;
         }
         let group;
-        (group, waiting) = gather(first, calls, last);
-        last = group.len();
+        (group, waiting) = gather(first, calls, answered);
+        answered = group.len();
         commit_group(&desk, &mut cache, group);
         desk.checkpointer.after_commit(&desk.connection);
     }
@@ -214,24 +214,28 @@ fn serve(desk: Desk, calls: &Receiver<Box<dyn Call>>) {
 
 /// A call and those that wait behind it, up to one that writes nothing.
 ///
-/// Callers that were answered together come back one by one. If the writer ran off with the first, the others would
-/// wait for two commits: so it lets them come, for a moment, unless it was alone with one caller before.
+/// Callers that were answered together come back one by one. If the writer ran off with those who already wait, callers
+/// would split into two halves that take turns, each waiting for the other's commit: so it lets most of both come, for a
+/// moment. With one caller there is nobody to wait for.
 fn gather(
     first: Box<dyn Call>,
     calls: &Receiver<Box<dyn Call>>,
-    last: usize,
+    answered: usize,
 ) -> (Group, Option<Box<dyn Call>>) {
     let mut group = vec![first];
-    let (expected, mut patience) = (last.min(GROUP) * 3 / 4, PATIENCE);
+    let (mut expected, mut patience) = (None, PATIENCE);
     while group.len() < GROUP {
         match calls.try_recv() {
             Ok(call) if call.is_dry() => return (group, Some(call)),
             Ok(call) => group.push(call),
-            Err(_) if group.len() < expected && patience > 0 => {
+            Err(_) => {
+                let expected = *expected.get_or_insert((group.len() + answered).min(GROUP) * 3 / 4);
+                if group.len() >= expected || patience == 0 {
+                    break;
+                }
                 patience -= 1;
                 std::thread::yield_now();
             }
-            Err(_) => break,
         }
     }
     (group, None)
