@@ -1,6 +1,8 @@
 //! What the tests need beyond Rust. Missing things are installed where that is possible, never skipped:
 //! a test left out for want of a program would look like a test that passed.
 
+mod packages;
+
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -22,6 +24,12 @@ const PREREQUISITES: &[Prerequisite] = &[
         needed_for: "building the bundled SQLite",
         is_present: compiles_c,
         debian_packages: &["gcc", "libc6-dev"],
+    },
+    Prerequisite {
+        name: "Node.js with npm",
+        needed_for: "node-resque at the other end of the bridge",
+        is_present: || answers("node", "--version") && answers("npm", "--version"),
+        debian_packages: &["nodejs", "npm"],
     },
     Prerequisite {
         name: "a Postgres server",
@@ -49,16 +57,20 @@ pub fn ensure() -> Result<()> {
         .iter()
         .filter(|wanted| !(wanted.is_present)())
         .collect();
-    if missing.is_empty() {
-        return Ok(());
+    if !missing.is_empty() {
+        install_missing(&missing)?;
     }
+    packages::ensure()
+}
+
+fn install_missing(missing: &[&Prerequisite]) -> Result<()> {
     let packages: Vec<&str> = missing
         .iter()
         .flat_map(|wanted| wanted.debian_packages)
         .copied()
         .collect();
     if !may_install() {
-        bail!("{}", explain(&missing, &packages));
+        bail!("{}", explain(missing, &packages));
     }
     install(&packages)?;
     match missing.iter().find(|wanted| !(wanted.is_present)()) {
