@@ -14,11 +14,18 @@ pub struct Books {
     pub charges: HashMap<String, (String, usize)>,
     /// Requests with the key of another order.
     pub mixed_up: usize,
+    /// Effects that were confirmed, by order and name: the delivery that knew it first.
+    pub confirmed: HashMap<(String, String), Delivery>,
+    /// Effects that a later delivery began all the same.
+    pub too_late: usize,
     /// Letters begun, by order.
     pub letters: HashMap<String, usize>,
     /// Things asked for so far: `charge` and `letter` alike.
     pub asked: u64,
 }
+
+/// A job and its fence.
+type Delivery = (String, i64);
 
 /// A provider at work.
 #[derive(Clone, Default)]
@@ -57,9 +64,9 @@ impl Provider {
     fn note(&self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         let mut books = self.books.lock().unwrap();
-        books.asked += 1;
         match words[..] {
-            ["charge", key, order] => {
+            ["charge", job, fence, order, key] => {
+                books.begin("charge", order, (job, fence));
                 let charge = books
                     .charges
                     .entry(key.to_owned())
@@ -68,8 +75,28 @@ impl Provider {
                 let same = charge.0 == order;
                 books.mixed_up += usize::from(!same);
             }
-            ["letter", order] => *books.letters.entry(order.to_owned()).or_default() += 1,
+            ["letter", job, fence, order] => {
+                books.begin("letter", order, (job, fence));
+                *books.letters.entry(order.to_owned()).or_default() += 1;
+            }
+            ["confirmed", job, fence, order, effect] => {
+                let which = (order.to_owned(), effect.to_owned());
+                let delivery = (job.to_owned(), fence.parse().unwrap());
+                books.confirmed.entry(which).or_insert(delivery);
+            }
             _ => panic!("the provider does not know {line:?}"),
+        }
+    }
+}
+
+impl Books {
+    /// Somebody asks for an effect. An older delivery of the same job may have been slow; everybody else had to know.
+    fn begin(&mut self, effect: &str, order: &str, (job, fence): (&str, &str)) {
+        self.asked += 1;
+        let which = (order.to_owned(), effect.to_owned());
+        let fence: i64 = fence.parse().unwrap();
+        if let Some((knew, since)) = self.confirmed.get(&which) {
+            self.too_late += usize::from(knew != job || fence >= *since);
         }
     }
 }
