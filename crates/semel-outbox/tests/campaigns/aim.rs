@@ -71,7 +71,7 @@ pub async fn choose(
         let open = under_way(&workers[victim].log);
         let hit = aim.is_empty()
             || open.iter().any(|what| what.starts_with(aim))
-            || look > PATIENCE.0 && open.iter().any(is_of_a_step)
+            || look > PATIENCE.0 && open.iter().any(|what| is_of_a_step(what))
             || look > PATIENCE.1;
         if hit {
             return (victim, open);
@@ -82,7 +82,7 @@ pub async fn choose(
     unreachable!("it looks until it finds")
 }
 
-fn is_of_a_step(what: &String) -> bool {
+fn is_of_a_step(what: &str) -> bool {
     STEP.iter().any(|step| what.starts_with(step))
 }
 
@@ -90,7 +90,7 @@ impl Histogram {
     pub fn note(&mut self, interrupted: Vec<String>) {
         self.kills += 1;
         self.idle += usize::from(interrupted.is_empty());
-        self.steps += usize::from(interrupted.iter().any(is_of_a_step));
+        self.steps += usize::from(interrupted.iter().any(|what| is_of_a_step(what)));
         for what in interrupted {
             *self.interrupted.entry(what).or_default() += 1;
         }
