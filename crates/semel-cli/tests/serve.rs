@@ -55,6 +55,31 @@ fn a_server_answers_for_the_store_and_stops_in_order() {
 }
 
 #[test]
+fn a_server_relays_an_outbox() {
+    let stage = Stage::new();
+    let missing = stage.run(&["serve", "--listen", "127.0.0.1:0", "--outbox", "sqlite:shop.db"]);
+    assert_eq!(missing.code, 2, "{missing:#?}");
+    let wrong = stage.run(&["serve", "--listen", "127.0.0.1:0", "--outbox", "shop.db"]);
+    assert_eq!(wrong.code, 2, "{wrong:#?}");
+    let shop = rusqlite::Connection::open(stage.file("shop.db")).unwrap();
+    shop.busy_timeout(std::time::Duration::from_secs(20)).unwrap();
+    shop.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
+        .unwrap();
+    let (mut child, address) = serve(&stage, &["--outbox", "sqlite:shop.db"]);
+    let insert = "INSERT INTO semel_outbox (id, task, input) VALUES ('order-1-paid', 'receipt', '1')";
+    shop.execute(insert, []).unwrap();
+    stage.until("the event is a job", || {
+        get(&address, "/v1/jobs?task=receipt", "").contains("order-1-paid")
+    });
+    stage.until("the event is marked", || {
+        get(&address, "/v1/outbox", "").contains("\"pending\":0")
+    });
+    assert!(get(&address, "/outbox", "Accept: text/html\r\n").contains("<h1>Outbox</h1>"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
 fn tokens_close_the_door_and_are_said_once() {
     let stage = Stage::new();
     stage.submit(&["t", "{}"]);

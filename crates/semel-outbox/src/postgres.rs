@@ -3,6 +3,9 @@
 mod inbox;
 mod listen;
 mod source;
+#[cfg(feature = "sqlx")]
+pub mod sqlx;
+mod tls;
 mod write;
 
 pub use inbox::{once, prune_inbox};
@@ -13,11 +16,12 @@ use std::time::Duration;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
 use semel_core::error::Invalid;
 use tokio_postgres::config::Host;
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::{Client, Config};
 
 use crate::error::{Error, While};
 use crate::open::Plain;
 use crate::postgres::listen::Listener;
+use crate::postgres::tls::Trust;
 
 /// The tables, as SQL that can be run again.
 pub const MIGRATION: &str = include_str!("sql/postgres/001.sql");
@@ -44,27 +48,39 @@ pub struct PostgresOutbox {
 }
 
 impl PostgresOutbox {
-    /// Connects to `postgres://user@host/db`. The connection is not encrypted, so a password for another machine is
-    /// refused unless that is said to be fine.
+    /// Connects to `postgres://user@host/db`. With `?sslmode=require` the connection is encrypted, and the server's
+    /// certificate has to be good for its name and signed by an authority that this machine trusts. Without it nothing
+    /// is encrypted, so a password for another machine is refused unless that is said to be fine.
     pub async fn connect(url: &str, plain: Plain) -> Result<Self, Error> {
+        Self::connect_by(url, plain, Trust::System).await
+    }
+
+    /// The same, trusting these authorities only: certificates as PEM.
+    pub async fn connect_trusting(url: &str, plain: Plain, authorities: &[u8]) -> Result<Self, Error> {
+        Self::connect_by(url, plain, Trust::These(authorities)).await
+    }
+
+    async fn connect_by(url: &str, plain: Plain, trust: Trust<'_>) -> Result<Self, Error> {
         let mut config: Config = url
             .parse()
             .map_err(|_| Invalid::new("the URL of the database", "postgres://user@host/database"))?;
-        if plain == Plain::Refuse && config.get_password().is_some() && !is_here(&config) {
+        let in_the_clear = !tls::is_encrypted(&config) && !is_here(&config);
+        if plain == Plain::Refuse && config.get_password().is_some() && in_the_clear {
             return Err(Invalid::new(
                 "a password over a connection that is not encrypted",
-                "a database on this machine, or a tunnel to another",
+                "a database on this machine, or sslmode=require in the URL",
             )
-            .hint("where the network is trusted, say so: --plain")
+            .hint("add ?sslmode=require; where the network is trusted, say so: --plain")
             .into());
         }
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(Duration::from_secs(5));
         }
         config.application_name("semel outbox");
+        let tls = tls::connector(&mut config, trust)?;
         let manager = Manager::from_config(
             config.clone(),
-            NoTls,
+            tls.clone(),
             ManagerConfig {
                 recycling_method: RecyclingMethod::Fast,
             },
@@ -78,7 +94,7 @@ impl PostgresOutbox {
         Ok(PostgresOutbox {
             pool,
             shown: shown(&config),
-            listener: Listener::start(config),
+            listener: Listener::start(config, tls),
         })
     }
 }

@@ -1,5 +1,7 @@
 //! What needs somebody, from live data (contract 7.4). Each alert carries the command that helps.
 
+mod outbox;
+
 use std::collections::BTreeSet;
 
 use semel_core::counters::{Counter, Counts};
@@ -28,6 +30,8 @@ pub struct Thresholds {
     pub schedule_missed: Millis,
     /// How long something may be paused.
     pub paused: Millis,
+    /// How long the oldest event of the outbox may wait.
+    pub outbox_lag: Millis,
     /// How far this host's clock may be from the store's.
     pub clock_skew: Millis,
 }
@@ -41,6 +45,7 @@ impl Default for Thresholds {
             lease_expirations: 10,
             schedule_missed: Millis::from_secs(60),
             paused: Millis::from_secs(3_600),
+            outbox_lag: Millis::from_secs(300),
             clock_skew: Millis::from_secs(5),
         }
     }
@@ -68,7 +73,7 @@ pub struct Alert {
 
 /// Everything that is watched, in the order of how much it matters.
 pub fn watch(view: &View, limits: &Thresholds) -> Vec<Alert> {
-    vec![
+    let mut watched = vec![
         steps_in_doubt(view),
         no_worker(view),
         oldest_waiting(view, limits),
@@ -78,7 +83,9 @@ pub fn watch(view: &View, limits: &Thresholds) -> Vec<Alert> {
         paused(view, limits),
         duplicate_rate(view, limits),
         clock_skew(view, limits),
-    ]
+    ];
+    watched.extend(outbox::watch(view, limits));
+    watched
 }
 
 /// What was counted within a window up to now.

@@ -10,6 +10,7 @@ pub mod keys;
 pub mod lanes;
 pub mod login;
 pub mod operations;
+pub mod outbox;
 pub mod query;
 pub mod schedules;
 pub mod seeing;

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::alerts::Thresholds;
 use crate::leases::Leases;
+use crate::outbox::Outbox;
 use crate::role::Caller;
 use crate::sessions::Sessions;
 use crate::sight::Sight;
@@ -30,6 +31,8 @@ pub struct Settings {
     pub retention: Retention,
     /// When alerts fire.
     pub thresholds: Thresholds,
+    /// The outbox it relays.
+    pub outbox: Option<Outbox>,
     /// Whether connections are encrypted: then cookies are for such only.
     pub encrypted: bool,
     /// Configuration as shown to people: name, value, where it came from.
@@ -45,6 +48,7 @@ impl Settings {
             redact: Vec::new(),
             retention: Retention::default(),
             thresholds: Thresholds::default(),
+            outbox: None,
             encrypted: false,
             shown: Vec::new(),
         }

@@ -18,6 +18,7 @@ pub mod lanes;
 mod leases;
 mod metrics;
 pub mod openapi;
+mod outbox;
 mod pages;
 mod problem;
 pub mod redact;
@@ -36,5 +37,6 @@ pub mod wire;
 pub mod wording;
 
 pub use app::{App, Settings};
+pub use outbox::Outbox;
 pub use problem::{CODES, Code, Problem};
 pub use serve::{Server, load_tls};

@@ -16,6 +16,7 @@ mod lanes;
 mod layout;
 mod login;
 mod operations;
+mod outbox;
 mod overview;
 mod parts;
 mod problems;
@@ -43,6 +44,7 @@ pub fn routes() -> Vec<Route> {
         get("/schedules", Read, "Schedules", schedules::page),
         get("/explain", Read, "Explain", explain::page),
         get("/in-doubt", Read, "In doubt", in_doubt::page),
+        get("/outbox", Read, "Outbox", outbox::page),
         get("/configuration", Read, "Configuration", configuration::page),
         get("/audit", Read, "Audit", audit::page),
         open("/login", "Sign in", login::page),

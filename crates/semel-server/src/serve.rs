@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use crate::app::{App, Settings};
-use crate::{stream, table};
+use crate::{outbox, stream, table};
 
 /// Connections at once; further ones wait in the system's own queue.
 const CONNECTIONS: usize = 4_096;
@@ -31,6 +31,8 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// How long requests that are under way may go on after a stop.
 const GRACE: Duration = Duration::from_secs(20);
+/// How long a round of the relay may go on after a stop. Cut short, it gives the same jobs when it is done again.
+const RELAY_GRACE: Duration = Duration::from_secs(5);
 
 /// A server that listens, but does not answer yet.
 #[derive(Debug)]
@@ -71,6 +73,8 @@ impl Server {
         let mut tasks = JoinSet::new();
         tasks.spawn(stream::watch(self.app.clone()));
         tasks.spawn(keep_up(self.app.clone()));
+        let mut relay = JoinSet::new();
+        relay.spawn(outbox::relay(self.app.clone()));
         let graceful = GracefulShutdown::new();
         let room = Arc::new(Semaphore::new(CONNECTIONS));
         let mut connections = JoinSet::new();
@@ -104,6 +108,8 @@ impl Server {
                 "requests were still under way at the end of the grace; their connections are closed"
             );
         }
+        let _ = tokio::time::timeout(RELAY_GRACE, relay.join_next()).await;
+        relay.shutdown().await;
         connections.shutdown().await;
         tasks.shutdown().await;
     }

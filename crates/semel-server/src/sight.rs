@@ -10,6 +10,7 @@ use semel_core::ids::Name;
 use semel_core::store::{Setting, Target};
 use semel_core::time::{Millis, Timestamp};
 use semel_core::view::{Snapshot, Stats};
+use semel_outbox::Status;
 use tokio::sync::Mutex;
 
 use crate::app::App;
@@ -43,6 +44,8 @@ pub struct View {
     pub workers: Vec<WorkerView>,
     /// Schedules.
     pub schedules: Vec<ScheduleView>,
+    /// How the outbox stands, if there is one, or why that is not known.
+    pub outbox: Option<Result<Status, String>>,
 }
 
 impl View {
@@ -62,6 +65,7 @@ impl View {
             settings: store.settings().await?,
             workers: workers::list(client).await?,
             schedules: schedule::list(client).await?,
+            outbox: None,
         })
     }
 }
@@ -75,8 +79,21 @@ impl App {
 
     /// Everything, at most a second old.
     pub async fn view(&self) -> Result<Arc<View>, Problem> {
-        let look = async { Ok(View::look(&self.client).await?) };
+        let look = async {
+            let (view, outbox) = tokio::join!(View::look(&self.client), self.outbox_status());
+            Ok(View { outbox, ..view? })
+        };
         self.sight.view.get(look).await
+    }
+
+    async fn outbox_status(&self) -> Option<Result<Status, String>> {
+        let outbox = self.settings.outbox.as_ref()?;
+        Some(
+            outbox
+                .status()
+                .await
+                .map_err(|problem| problem.detail().to_owned()),
+        )
     }
 
     /// Forgets what was seen: whoever changed something sees it changed.

@@ -4,8 +4,8 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 
 use crate::api::{
-    Why, claims, dead_letters, duplicates, events, guard, jobs, keys, lanes, login, operations, query,
-    schedules, seeing, stats, steps, submit, tokens,
+    Why, claims, dead_letters, duplicates, events, guard, jobs, keys, lanes, login, operations, outbox,
+    query, schedules, seeing, stats, steps, submit, tokens,
 };
 use crate::app::App;
 use crate::role::Role::{Admin, Operate, Read, Submit, Work};
@@ -454,6 +454,23 @@ fn operating_routes() -> Vec<Route> {
         .takes::<steps::ResolveSaid>()
         .gives::<wire::Acted<'_>>(200, "It is decided; a parked job goes on")
         .refuses(&["not_found", "not_in_doubt"]),
+        get(
+            "/v1/outbox",
+            Read,
+            "How the outbox stands that this server relays",
+            outbox::show,
+        )
+        .gives::<outbox::Standing<'_>>(200, "What waits, how long, and what was parked")
+        .refuses(&["not_found", "outbox_unavailable"]),
+        post(
+            "/v1/outbox/retry",
+            Operate,
+            "Try parked events of the outbox again",
+            outbox::retry,
+        )
+        .may_take::<outbox::RetrySaid>()
+        .gives::<outbox::Retried>(200, "They are tried again")
+        .refuses(&["not_found", "outbox_unavailable"]),
     ]
 }
 

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use semel::Client;
-use semel_server::{Server, Settings, load_tls, tokens};
+use semel_outbox::Plain;
+use semel_server::{Outbox, Server, Settings, load_tls, tokens};
 
 use crate::exit::Exit;
 use crate::problem::Problem;
@@ -25,6 +26,9 @@ On a loopback address (127.0.0.1, ::1) everybody on this machine may come in as
 long as there is no token. On any other address it only starts with a token
 (semel tokens create) and encrypted (--tls-cert, --tls-key), or with
 --plain-http behind a proxy that encrypts.
+
+With --outbox postgres://USER@HOST/DATABASE or sqlite:FILE events that were
+committed there become jobs here, each once.
 
 SIGTERM or Ctrl-C stops it in order.")]
 pub struct ServeArgs {
@@ -43,6 +47,12 @@ pub struct ServeArgs {
     /// Listen beyond this machine without encryption
     #[arg(long)]
     pub plain_http: bool,
+    /// A database whose outbox is relayed [env: SEMEL_OUTBOX]
+    #[arg(long, value_name = "URL")]
+    pub outbox: Option<String>,
+    /// Let its password travel unencrypted to another machine
+    #[arg(long)]
+    pub outbox_plain: bool,
 }
 
 /// Serves until told to stop.
@@ -93,6 +103,7 @@ async fn bind(args: &ServeArgs, client: Client, session: &Session) -> Result<Ser
         hosts: args.hosts.clone(),
         redact: session.settings.file.redact.clone(),
         retention: session.settings.retention(),
+        outbox: outbox(args).await?,
         thresholds: thresholds(&session.settings.file.alerts)?,
         shown: crate::commands::config::shown(&session.settings),
         ..Settings::on(listen)
@@ -105,6 +116,20 @@ async fn bind(args: &ServeArgs, client: Client, session: &Session) -> Result<Ser
         )
         .hint("--listen 127.0.0.1:0 takes any free port")
     })
+}
+
+/// Opens the outbox that is to be relayed, making its tables where they are missing.
+async fn outbox(args: &ServeArgs) -> Result<Option<Outbox>, Problem> {
+    let from_environment = std::env::var("SEMEL_OUTBOX").ok().filter(|text| !text.is_empty());
+    let Some(from) = args.outbox.clone().or(from_environment) else {
+        return Ok(None);
+    };
+    let plain = if args.outbox_plain {
+        Plain::Allow
+    } else {
+        Plain::Refuse
+    };
+    Ok(Some(Outbox::new(semel_outbox::open(&from, plain).await?)))
 }
 
 fn address(args: &ServeArgs, session: &Session) -> Result<SocketAddr, Problem> {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio_postgres::{AsyncMessage, Config, NoTls};
+use tokio_postgres::{AsyncMessage, Config};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// A connection of its own that listens, and is made again when it breaks. Missing a notification costs time only:
 /// a relay looks by itself every now and then.
@@ -18,9 +19,9 @@ pub struct Listener {
 
 impl Listener {
     /// Listens from now on.
-    pub fn start(config: Config) -> Self {
+    pub fn start(config: Config, tls: MakeRustlsConnect) -> Self {
         let heard = Arc::new(Notify::new());
-        let task = tokio::spawn(listen(config, heard.clone()));
+        let task = tokio::spawn(listen(config, tls, heard.clone()));
         Listener { heard, task }
     }
 
@@ -36,17 +37,21 @@ impl Drop for Listener {
     }
 }
 
-async fn listen(config: Config, heard: Arc<Notify>) {
+async fn listen(config: Config, tls: MakeRustlsConnect, heard: Arc<Notify>) {
     loop {
-        if let Err(error) = listen_once(&config, &heard).await {
+        if let Err(error) = listen_once(&config, &tls, &heard).await {
             tracing::debug!(%error, "notifications of the outbox are not heard; listening again soon");
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }
 
-async fn listen_once(config: &Config, heard: &Notify) -> Result<(), tokio_postgres::Error> {
-    let (client, mut connection) = config.connect(NoTls).await?;
+async fn listen_once(
+    config: &Config,
+    tls: &MakeRustlsConnect,
+    heard: &Notify,
+) -> Result<(), tokio_postgres::Error> {
+    let (client, mut connection) = config.connect(tls.clone()).await?;
     let asking = client.batch_execute("LISTEN semel_outbox");
     tokio::pin!(asking);
     let mut listening = false;

@@ -5,7 +5,7 @@ use tokio_postgres::Transaction;
 use crate::error::{Error, While};
 use crate::event::Event;
 
-const APPEND: &str = include_str!("../sql/postgres/append.sql");
+pub(super) const APPEND: &str = include_str!("../sql/postgres/append.sql");
 
 /// Does the business and writes its events in one transaction, which the caller commits: both, or neither.
 ///
@@ -35,31 +35,51 @@ pub(super) async fn write(tx: &Transaction<'_>, events: &[Event], may_be_there: 
     if events.is_empty() {
         return Ok(0);
     }
-    for event in events {
-        event.check()?;
-    }
-    let ids: Vec<&str> = events.iter().map(|event| event.id.as_str()).collect();
-    let tasks: Vec<&str> = events.iter().map(|event| event.task.as_str()).collect();
-    let queues: Vec<Option<&str>> = events.iter().map(|event| event.queue.as_deref()).collect();
-    let partitions: Vec<Option<&str>> = events.iter().map(|event| event.partition.as_deref()).collect();
-    let inputs: Vec<&str> = events.iter().map(|event| event.input.as_str()).collect();
-    let headers: Vec<Option<String>> = events.iter().map(Event::headers_json).collect();
-    let priorities: Vec<Option<i16>> = events.iter().map(|event| event.priority.map(i16::from)).collect();
+    let columns = Columns::of(events)?;
     let row = tx
         .query_one(
             APPEND,
             &[
-                &ids,
-                &tasks,
-                &queues,
-                &partitions,
-                &inputs,
-                &headers,
-                &priorities,
+                &columns.ids,
+                &columns.tasks,
+                &columns.queues,
+                &columns.partitions,
+                &columns.inputs,
+                &columns.headers,
+                &columns.priorities,
                 &may_be_there,
             ],
         )
         .await
         .while_("writing events")?;
     Ok(row.get::<_, i64>(0).unsigned_abs())
+}
+
+/// Events as the statement wants them: a column each.
+pub(super) struct Columns<'e> {
+    pub ids: Vec<&'e str>,
+    pub tasks: Vec<&'e str>,
+    pub queues: Vec<Option<&'e str>>,
+    pub partitions: Vec<Option<&'e str>>,
+    pub inputs: Vec<&'e str>,
+    pub headers: Vec<Option<String>>,
+    pub priorities: Vec<Option<i16>>,
+}
+
+impl<'e> Columns<'e> {
+    /// Refuses what no store would take.
+    pub fn of(events: &'e [Event]) -> Result<Self, Error> {
+        for event in events {
+            event.check()?;
+        }
+        Ok(Columns {
+            ids: events.iter().map(|event| event.id.as_str()).collect(),
+            tasks: events.iter().map(|event| event.task.as_str()).collect(),
+            queues: events.iter().map(|event| event.queue.as_deref()).collect(),
+            partitions: events.iter().map(|event| event.partition.as_deref()).collect(),
+            inputs: events.iter().map(|event| event.input.as_str()).collect(),
+            headers: events.iter().map(Event::headers_json).collect(),
+            priorities: events.iter().map(|event| event.priority.map(i16::from)).collect(),
+        })
+    }
 }

@@ -22,7 +22,7 @@ pub fn run(words: &[String]) -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
         ["relay", from, to, stop_at] => runtime.block_on(relay(from, to, stop_at.to_owned())),
-        ["work", jobs, file, provider] => runtime.block_on(step_kills::work(jobs, file, provider)),
+        ["work", jobs, file, provider, log] => runtime.block_on(step_kills::work(jobs, file, provider, log)),
         _ => panic!("a child has no role {words:?}"),
     }
     ExitCode::SUCCESS

@@ -4,11 +4,15 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
+mod aim;
+mod calls;
 mod child;
 mod postgres_kills;
 mod process;
 mod provider;
 mod random;
+#[path = "../../../semel-redis/tests/server/mod.rs"]
+mod redis;
 mod relay_kills;
 mod speed;
 #[path = "../outbox/stage/mod.rs"]
@@ -35,7 +39,8 @@ fn main() -> ExitCode {
             relay_kills::postgres,
         ),
         trial("postgres_killed_under_load", postgres_kills::campaign),
-        trial("workers_killed_at_step_boundaries", step_kills::campaign),
+        trial("workers_killed_at_step_boundaries_on_sqlite", step_kills::sqlite),
+        trial("workers_killed_at_step_boundaries_on_redis", step_kills::redis),
         trial("the_relay_keeps_up", speed::campaign),
     ];
     let conclusion = libtest_mimic::run(&arguments, trials);

@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+
 use crate::child::WORD;
 
 /// A child process; killed when it is dropped.
@@ -34,9 +36,17 @@ impl Process {
         }
     }
 
-    /// Its process id.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
+    /// Stops it where it is; it does so before this returns.
+    pub fn stop(&self) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::STOP).unwrap();
+        let (_, status) = waitpid(Some(pid), WaitOptions::UNTRACED).unwrap().unwrap();
+        assert!(status.stopped(), "a worker ended by itself: {status:?}");
+    }
+
+    /// Lets it go on.
+    pub fn go_on(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::CONT).unwrap();
     }
 
     /// Ends it from outside, without a chance to tidy up.

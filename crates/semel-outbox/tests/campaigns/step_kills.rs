@@ -4,8 +4,10 @@
 //! Some then fail and are retried, some fail for good and are replayed.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
+use semel::testing::InterceptedStore;
 use semel::{Client, Job, JobResult, State, Task, Worker, secs};
 use semel_core::json::Json;
 use semel_core::step::Resolution;
@@ -13,29 +15,42 @@ use semel_core::store::{JobFilter, Page};
 use semel_outbox::{Delivery, Error, sqlite};
 use tokio::sync::Mutex;
 
+use crate::aim::{Histogram, Victim, choose};
+use crate::calls::{Calls, under_way};
 use crate::process::Process;
 use crate::provider::{Provider, ask};
 use crate::random::{Random, seed};
+use crate::redis::Server;
 use crate::stage::{Kind, Stage};
 
 const PAY: Task<i64, String> = Task::new("pay").max_attempts(3);
 const WORKERS: usize = 2;
+/// Orders that are submitted at once, when fewer are unfinished.
+const FEW: i64 = 40;
+/// How long the workers may do nothing that the provider sees.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Kills on each store: of a full campaign, and of the short one.
+const KILLS: (usize, usize) = (1_000, 20);
 
 /// What a worker process has.
 struct World {
+    calls: Arc<Calls>,
     provider: String,
     shop: Mutex<rusqlite::Connection>,
 }
 
 /// A worker, until it is killed or nothing is left to do.
-pub async fn work(jobs: &str, file: &str, provider: &str) {
+pub async fn work(jobs: &str, file: &str, provider: &str, log: &str) {
     let shop = rusqlite::Connection::open(file).unwrap();
     shop.busy_timeout(Duration::from_secs(20)).unwrap();
-    let world = std::sync::Arc::new(World {
+    let calls = Arc::new(Calls::open(log));
+    let world = Arc::new(World {
+        calls: calls.clone(),
         provider: provider.to_owned(),
         shop: Mutex::new(shop),
     });
     let jobs = semel::connect(jobs).await.unwrap();
+    let jobs = Client::from_store(Arc::new(InterceptedStore::new(jobs.store().clone(), calls)));
     Worker::new(&jobs, world)
         .task(PAY, pay)
         .concurrency(4)
@@ -45,10 +60,11 @@ pub async fn work(jobs: &str, file: &str, provider: &str) {
         .unwrap();
 }
 
-async fn pay(job: Job<i64>, world: std::sync::Arc<World>) -> JobResult<String> {
+async fn pay(job: Job<i64>, world: Arc<World>) -> JobResult<String> {
     let order = job.input;
     {
         let mut shop = world.shop.lock().await;
+        let _under_way = world.calls.begin("own database: a booking");
         let tx = shop.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         sqlite::once(&tx, Delivery::from(&*job), "book", |tx| {
             let booked = tx.execute("INSERT INTO booked (order_id) VALUES (?1)", [order]);
@@ -59,13 +75,21 @@ async fn pay(job: Job<i64>, world: std::sync::Arc<World>) -> JobResult<String> {
         })?;
         tx.commit()?;
     }
+    // By this the books tell a delivery that began after a confirmation from one that was merely slow.
+    let delivery = format!("{} {}", job.id(), job.fence());
     let charge = async |key: String| {
-        ask(&world.provider, &format!("charge {key} {order}")).await?;
+        let _under_way = world.calls.begin("provider: a charge");
+        ask(&world.provider, &format!("charge {delivery} {order} {key}")).await?;
         Ok::<String, std::io::Error>(key)
     };
     let receipt = job.step("charge").retry_with_key(charge).await?;
-    let letter = async || ask(&world.provider, &format!("letter {order}")).await;
+    ask(&world.provider, &format!("confirmed {delivery} {order} charge")).await?;
+    let letter = async || {
+        let _under_way = world.calls.begin("provider: a letter");
+        ask(&world.provider, &format!("letter {delivery} {order}")).await
+    };
     job.step("letter").park(letter).await?;
+    ask(&world.provider, &format!("confirmed {delivery} {order} letter")).await?;
     // A third fails once and is retried, a third fails for good and is replayed.
     match order % 3 {
         1 if job.attempt() == 1 && job.id() == job.origin() => Err("fails once".into()),
@@ -74,55 +98,63 @@ async fn pay(job: Job<i64>, world: std::sync::Arc<World>) -> JobResult<String> {
     }
 }
 
-pub async fn campaign(full: bool) -> String {
-    let (wanted, seed) = (if full { 1_000 } else { 20 }, seed());
+pub async fn sqlite(full: bool) -> String {
     let stage = Stage::new(Kind::Sqlite).await;
-    stage.run("CREATE TABLE booked (order_id INTEGER NOT NULL)").await;
     let url = format!("sqlite:{}", stage.dir.path().join("jobs.db").display());
-    let jobs = semel::connect(&url).await.unwrap();
+    campaign("SQLite", &stage, &url, full).await
+}
+
+pub async fn redis(full: bool) -> String {
+    let stage = Stage::new(Kind::Sqlite).await;
+    let server = Server::start();
+    campaign("Redis", &stage, &server.url(), full).await
+}
+
+async fn campaign(name: &str, stage: &Stage, url: &str, full: bool) -> String {
+    // Few kills say little about a share.
+    let (wanted, least) = if full { (KILLS.0, 80) } else { (KILLS.1, 50) };
+    let seed = seed();
+    stage.run("CREATE TABLE booked (order_id INTEGER NOT NULL)").await;
+    let jobs = semel::connect(url).await.unwrap();
     let provider = Provider::default();
     let address = provider.open().await;
-    let file = stage.file().display().to_string();
-    let start = || Process::start(&["work", &url, &file, &address]);
+    let mut started = 0;
+    let mut start = || {
+        started += 1;
+        let log = stage.dir.path().join(format!("calls-{started}"));
+        let (file, shown) = (stage.file().display().to_string(), log.display().to_string());
+        let process = Process::start(&["work", url, &file, &address, &shown]);
+        Victim { process, log }
+    };
     let mut random = Random::new(seed);
-    let mut workers: Vec<Process> = (0..WORKERS).map(|_| start()).collect();
-    let (mut kills, mut in_a_call, mut orders) = (0, 0, 0_i64);
-    while kills < wanted {
-        while unfinished(&jobs).await < 40 {
-            let batch = (0..40).map(|n| jobs.submit(PAY, &(orders + n)).max_deliveries(1_000));
-            assert!(jobs.submit_many(batch).await.iter().all(Result::is_ok));
-            orders += 40;
-        }
-        let before = provider.books.lock().unwrap().asked;
-        let patience = Duration::from_secs(60);
+    let mut workers: Vec<Victim> = (0..WORKERS).map(|_| start()).collect();
+    let (mut histogram, mut orders) = (Histogram::default(), 0_i64);
+    for kill in 0..wanted {
+        let enough = provider.books.lock().unwrap().asked + 1 + random.below(6);
         let busy = async {
-            while provider.books.lock().unwrap().asked < before + 1 + random.below(6) {
-                tokio::time::sleep(Duration::from_millis(1)).await;
+            while provider.books.lock().unwrap().asked < enough {
+                // A replay asks the provider for nothing, nor does what is in doubt: there have to be new orders.
+                settle(&jobs).await;
+                orders += top_up(&jobs, orders).await;
+                tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(patience, busy)
-            .await
-            .expect("the workers do nothing");
-        // Half of them at once, while the effect has happened and nobody knows; half around what comes after it.
-        if kills % 2 == 1 {
-            tokio::time::sleep(Duration::from_micros(random.below(4_000))).await;
+        if tokio::time::timeout(PATIENCE, busy).await.is_err() {
+            panic!(
+                "kill {kill}: the workers do nothing; {}",
+                standing(&jobs, &workers).await
+            );
         }
-        let last = provider.books.lock().unwrap().last;
-        let victim = workers
-            .iter()
-            .position(|worker| worker.pid() == last)
-            .unwrap_or(0);
-        let asking = provider
-            .books
-            .lock()
-            .unwrap()
-            .waiting
-            .get(&workers[victim].pid())
-            .copied();
-        std::mem::replace(&mut workers[victim], start()).kill();
-        in_a_call += usize::from(asking.is_some_and(|calls| calls > 0));
-        kills += 1;
-        settle(&jobs).await;
+        let feed = async || {
+            settle(&jobs).await;
+            orders += top_up(&jobs, orders).await;
+        };
+        let (victim, interrupted) = choose(kill, &workers, &mut random, feed).await;
+        histogram.note(interrupted);
+        let killed = std::mem::replace(&mut workers[victim], start());
+        killed.process.kill();
+        // One that was killed at its very start has none.
+        let _ = std::fs::remove_file(killed.log);
     }
     for _ in 0..3_000 {
         settle(&jobs).await;
@@ -131,9 +163,41 @@ pub async fn campaign(full: bool) -> String {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    workers.into_iter().for_each(Process::kill);
-    let told = check(&stage, &jobs, &provider, orders).await;
-    format!("steps, seed {seed}: {kills} kills, {in_a_call} of them while an effect was under way; {told}")
+    for worker in workers {
+        at_rest(&worker).await;
+        worker.process.kill();
+    }
+    let told = check(stage, &jobs, &provider, orders).await;
+    format!("steps on {name}, seed {seed}: {told}\n{}", histogram.told(least))
+}
+
+/// Submits orders if few are left; says how many.
+async fn top_up(jobs: &Client, orders: i64) -> i64 {
+    if unfinished(jobs).await >= FEW {
+        return 0;
+    }
+    let batch = (0..FEW).map(|n| jobs.submit(PAY, &(orders + n)).max_deliveries(1_000));
+    assert!(jobs.submit_many(batch).await.iter().all(Result::is_ok));
+    FEW
+}
+
+/// How everything stands, for whoever has to find out why nothing moves.
+async fn standing(jobs: &Client, workers: &[Victim]) -> String {
+    let states = jobs.store().stats().await.unwrap().jobs;
+    let doubts = jobs.steps_in_doubt().await.unwrap();
+    let calls: Vec<_> = workers.iter().map(|worker| under_way(&worker.log)).collect();
+    format!("jobs {states:?}\nin doubt {doubts:?}\nunder way {calls:?}")
+}
+
+/// A worker without work comes to rest. Would its log still say otherwise, the log would not count what it says.
+async fn at_rest(worker: &Victim) {
+    for _ in 0..500 {
+        if under_way(&worker.log).is_empty() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{:?} never ended", under_way(&worker.log));
 }
 
 /// Decides what is in doubt, and replays what failed for good.
@@ -194,11 +258,12 @@ async fn check(stage: &Stage, jobs: &Client, provider: &Provider, orders: i64) -
     let begun_twice = books.letters.values().filter(|times| **times > 1).count();
     let told = format!(
         "{orders} jobs; case A: {rows} rows, {distinct} distinct; case B: {} keys for {} orders, asked for {asked} times, \
-         {} with another body; park: {} letters, {begun_twice} begun twice",
+         {} with another body; park: {} letters, {begun_twice} begun twice; begun after they were confirmed: {}",
         books.charges.len(),
         charged.len(),
         books.mixed_up,
-        books.letters.len()
+        books.letters.len(),
+        books.too_late
     );
     assert_eq!((rows, distinct), (orders, orders), "{told}");
     assert_eq!(
@@ -206,7 +271,9 @@ async fn check(stage: &Stage, jobs: &Client, provider: &Provider, orders: i64) -
         (orders, orders, 0),
         "{told}"
     );
-    assert_eq!(begun_twice, 0, "{told}");
+    assert_eq!((begun_twice, books.too_late), (0, 0), "{told}");
+    // Every effect that the books know of was confirmed, or decided by the operator of this campaign.
+    assert_eq!(books.confirmed.len() as i64, 2 * orders, "{told}");
     assert!(books.letters.len() as i64 <= orders, "{told}");
     told
 }

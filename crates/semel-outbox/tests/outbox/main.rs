@@ -8,6 +8,7 @@ mod inbox;
 mod looking;
 mod order;
 mod stage;
+mod tls;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -64,7 +65,18 @@ fn main() {
             })
         })
     });
-    let conclusion = libtest_mimic::run(&arguments, trials.collect());
+    let encrypted = Trial::test(
+        "postgres::tls::a_connection_is_encrypted_and_the_server_proves_itself",
+        || {
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(2)
+                .enable_all()
+                .build()?;
+            runtime.block_on(tls::a_connection_is_encrypted_and_the_server_proves_itself());
+            Ok(())
+        },
+    );
+    let conclusion = libtest_mimic::run(&arguments, trials.chain([encrypted]).collect());
     stage::end();
     conclusion.exit();
 }

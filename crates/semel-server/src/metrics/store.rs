@@ -68,6 +68,23 @@ async fn fill(app: &App, page: &mut Page) -> Result<(), Problem> {
         "Steps whose effect may have happened",
         stats.steps_in_doubt as f64,
     );
+    if let Some(Ok(outbox)) = &view.outbox {
+        page.one(
+            "semel_store_outbox_pending",
+            "Events of the outbox that are not sent yet",
+            outbox.pending as f64,
+        );
+        page.one(
+            "semel_store_outbox_lag_seconds",
+            "How long the oldest pending event of the outbox has waited",
+            outbox.lag_ms as f64 / 1_000.0,
+        );
+        page.one(
+            "semel_store_outbox_parked",
+            "Events of the outbox that were given up",
+            outbox.parked as f64,
+        );
+    }
     let mut workers: BTreeMap<(String, String), f64> = BTreeMap::new();
     for worker in &view.workers {
         let version = worker.info.version.clone().unwrap_or_default();

@@ -23,7 +23,7 @@ pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>) 
         h2 { "Alerts fire beyond" }
         dl {
             dt { "error_rate" } dd { (limits.error_rate) } dt { "duplicate_rate" } dd { (limits.duplicate_rate) " off the day's" } dt { "oldest_waiting" } dd { (span(limits.oldest_waiting)) }
-            dt { "lease_expirations" } dd { (limits.lease_expirations) " in ten minutes" } dt { "schedule_missed" } dd { (span(limits.schedule_missed)) } dt { "paused" } dd { (span(limits.paused)) } dt { "clock_skew" } dd { (span(limits.clock_skew)) }
+            dt { "lease_expirations" } dd { (limits.lease_expirations) " in ten minutes" } dt { "schedule_missed" } dd { (span(limits.schedule_missed)) } dt { "paused" } dd { (span(limits.paused)) } dt { "clock_skew" } dd { (span(limits.clock_skew)) } dt { "outbox_lag" } dd { (span(limits.outbox_lag)) }
         }
         h2 { "The store" }
         dl { dt { "Kind" } dd { (can.name) } dt { "Order" } dd { (if can.strict_order { "strict" } else { "per shard" }) } dt { "Durable" } dd { (if can.durable { "yes" } else { "no: it ends with its process" }) } dt { "Shared by processes" } dd { (if can.shared_by_processes { "yes" } else { "no" }) } dt { "Never shown" } dd { (if settings.redact.is_empty() { "nothing is hidden".to_owned() } else { settings.redact.join(" ") }) } }

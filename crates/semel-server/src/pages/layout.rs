@@ -7,8 +7,10 @@ use maud::{DOCTYPE, Markup, html};
 use crate::app::App;
 use crate::role::{Caller, Role};
 
-/// The screens, by what one wants to know.
-const SCREENS: [(&str, &str); 13] = [
+const OUTBOX: &str = "/outbox";
+
+/// The screens, by what one wants to know. That of the outbox is for servers that have one.
+const SCREENS: [(&str, &str); 14] = [
     ("/", "Overview"),
     ("/keys", "Keys"),
     ("/jobs", "Jobs"),
@@ -19,6 +21,7 @@ const SCREENS: [(&str, &str); 13] = [
     ("/schedules", "Schedules"),
     ("/explain", "Explain"),
     ("/in-doubt", "In doubt"),
+    (OUTBOX, "Outbox"),
     ("/configuration", "Configuration"),
     ("/audit", "Audit"),
     ("/openapi.json", "API"),
@@ -32,7 +35,7 @@ pub fn page(app: &App, caller: &Caller, here: &str, title: &str, body: Markup) -
             nav aria-label="Screens" {
                 a.brand href="/" { "semel" }
                 ul {
-                    @for (path, name) in SCREENS {
+                    @for (path, name) in SCREENS.into_iter().filter(|(path, _)| *path != OUTBOX || app.settings.outbox.is_some()) {
                         li { a href=(path) aria-current=[(path == here).then_some("page")] { (name) } }
                     }
                 }

@@ -108,6 +108,9 @@ codes! {
     "store_unavailable" 503 "The store is out of reach",
         "The store did not answer. Whether the call was applied is unknown; with the same token or key it is safe to repeat.",
         "Try again after Retry-After; semel doctor looks at the stored data.";
+    "outbox_unavailable" 503 "The outbox is out of reach",
+        "The database with the outbox that this server relays did not answer. The store itself may be well.",
+        "Look at that database; the relay goes on by itself once it answers.";
     "closed" 503 "No submissions are taken",
         "Somebody closed the intake of the queue or task in target.",
         "Try again later; semel queues open lets submissions in again.";

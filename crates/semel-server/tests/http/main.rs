@@ -6,6 +6,7 @@ mod described;
 mod hostile;
 mod jobs;
 mod operating;
+mod outbox;
 mod pages;
 mod security;
 mod seeing;

@@ -1,6 +1,6 @@
 //! Workers, guards, events and schedules over HTTP.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::stage::Stage;
 
@@ -139,6 +139,83 @@ async fn a_step_that_may_have_happened_is_in_doubt_until_somebody_decides() {
         .await
         .is(200);
     assert_eq!(lost.json["results"][0]["status"], "lease_lost");
+}
+
+#[tokio::test]
+async fn a_worker_over_http_confirms_an_effect_once_through_retry_and_replay() {
+    let stage = Stage::new().await;
+    let id = stage.submit(json!({"task": "t", "input": 1})).await;
+    let step = |id: &str, fence: i64, phase: &str, name: &str| json!({"id": id, "fence": fence, "step": name, "phase": phase});
+    let say = async |body: Value| {
+        let answer = stage.post("/v1/claims/steps", body).await.is(200);
+        answer.json["results"][0].clone()
+    };
+    let end = async |id: &str, fence: i64, result: &str| {
+        let settle = json!({"settlements": [{"id": id, "fence": fence, "result": result, "error": "e", "delay_ms": 0}]});
+        stage.post("/v1/claims/settle", settle).await.is(200);
+    };
+    let (_, first) = stage.claim("t").await;
+    assert_eq!(
+        say(step(&id, first, "confirm", "pay")).await["status"],
+        "not_begun"
+    );
+    // A begin that is sent again, as its answer was lost, is the same call.
+    let mut begin = step(&id, first, "begin", "pay");
+    begin["token"] = "0190d5b2-7c1e-7a53-9f0e-3c1f0a5b6d7e".into();
+    let begun = say(begin.clone()).await;
+    assert_eq!(begun["status"], "ok");
+    assert_eq!(say(begin).await, begun);
+    let key = begun["key"].as_str().unwrap().to_owned();
+    // The attempt ends with the effect neither confirmed nor refused: the next one is told, and gets the same key.
+    end(&id, first, "retry").await;
+    let (_, second) = stage.claim("t").await;
+    let doubt = say(step(&id, second, "begin", "pay")).await;
+    assert_eq!(
+        (&doubt["status"], &doubt["key"]),
+        (&json!("in_doubt"), &json!(key))
+    );
+    // It looked, and nothing had happened: only that gives the next try a key of its own.
+    assert_eq!(say(step(&id, second, "refused", "pay")).await["status"], "ok");
+    let again = say(step(&id, second, "begin", "pay")).await;
+    assert_eq!(again["status"], "ok");
+    assert_ne!(again["key"], json!(key));
+    assert_eq!(
+        say(step(&id, first, "confirm", "pay")).await["status"],
+        "lease_lost"
+    );
+    let mut confirm = step(&id, second, "confirm", "pay");
+    confirm["output"] = json!({"receipt": 9});
+    let confirmed = say(confirm.clone()).await;
+    assert!(
+        matches!(confirmed["status"].as_str(), Some("ok" | "confirmed")),
+        "{confirmed}"
+    );
+    let known = async |id: &str, fence: i64| {
+        let known = say(step(id, fence, "begin", "pay")).await;
+        assert_eq!(known["status"], "confirmed");
+        assert_eq!(known["output"], json!({"receipt": 9}));
+    };
+    // What is kept never changes.
+    confirm["output"] = json!({"receipt": 10});
+    say(confirm).await;
+    known(&id, second).await;
+    end(&id, second, "fail").await;
+    stage
+        .post(&format!("/v1/jobs/{id}/retry"), json!({}))
+        .await
+        .is(200);
+    let (_, third) = stage.claim("t").await;
+    known(&id, third).await;
+    end(&id, third, "fail").await;
+    let replay = stage
+        .post(&format!("/v1/dead-letters/{id}/replay"), json!({}))
+        .await
+        .is(201);
+    let (replayed, fourth) = stage.claim("t").await;
+    assert_ne!(replayed, id, "{}", replay.text);
+    known(&replayed, fourth).await;
+    let steps = stage.get(&format!("/v1/jobs/{replayed}/steps")).await.is(200);
+    assert_eq!(steps.json["items"].as_array().unwrap().len(), 1);
 }
 
 #[tokio::test]

@@ -7,8 +7,7 @@ use crate::duration::Length;
 use crate::problem::Problem;
 
 /// The names there are.
-const NAMES: &str =
-    "error_rate, duplicate_rate, oldest_waiting, lease_expirations, schedule_missed, paused, clock_skew";
+const NAMES: &str = "error_rate, duplicate_rate, oldest_waiting, lease_expirations, schedule_missed, paused, clock_skew, outbox_lag";
 
 /// Reads the thresholds; what is not said stays at its default, and a typo is refused.
 pub fn thresholds(table: &toml::Table) -> Result<Thresholds, Problem> {
@@ -21,6 +20,7 @@ pub fn thresholds(table: &toml::Table) -> Result<Thresholds, Problem> {
             "schedule_missed" => limits.schedule_missed = length(name, value)?,
             "paused" => limits.paused = length(name, value)?,
             "clock_skew" => limits.clock_skew = length(name, value)?,
+            "outbox_lag" => limits.outbox_lag = length(name, value)?,
             "lease_expirations" => {
                 limits.lease_expirations = value.as_integer().filter(|n| *n >= 0).ok_or_else(|| {
                     Problem::usage(format!(

@@ -27,6 +27,12 @@ pub fn end() {
     drop(SERVER.get().and_then(|server| server.lock().unwrap().take()));
 }
 
+/// Lets the server encrypt from now on; gives its certificate.
+pub fn encrypt() -> Vec<u8> {
+    let server = SERVER.get().unwrap().lock().unwrap();
+    server.as_ref().unwrap().encrypt()
+}
+
 async fn fresh_schema() -> String {
     let (base, name) = {
         let server = SERVER.get().unwrap().lock().unwrap();

@@ -75,6 +75,36 @@ impl PostgresServer {
         panic!("the Postgres server did not start: {log}");
     }
 
+    /// Gives the server a certificate for 127.0.0.1 and lets it encrypt; gives the certificate.
+    pub fn encrypt(&self) -> Vec<u8> {
+        let data = self.dir.path().join("data");
+        let wanted = self.dir.path().join("openssl.cnf");
+        let text = "[req]\nprompt = no\ndistinguished_name = name\nx509_extensions = more\n[name]\nCN = 127.0.0.1\n\
+                    [more]\nsubjectAltName = IP:127.0.0.1\nbasicConstraints = CA:FALSE\n";
+        std::fs::write(&wanted, text).unwrap();
+        run(as_postgres(Path::new("openssl"))
+            .args([
+                "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-config",
+            ])
+            .arg(&wanted)
+            .arg("-keyout")
+            .arg(data.join("server.key"))
+            .arg("-out")
+            .arg(data.join("server.crt")));
+        run(Command::new(program("psql"))
+            .args([
+                "-q",
+                "-h",
+                "127.0.0.1",
+                "-U",
+                "postgres",
+                "-p",
+                &self.port.to_string(),
+            ])
+            .args(["-c", "ALTER SYSTEM SET ssl = on", "-c", "SELECT pg_reload_conf()"]));
+        std::fs::read(data.join("server.crt")).unwrap()
+    }
+
     fn answers(&mut self) -> bool {
         for _ in 0..600 {
             if self
