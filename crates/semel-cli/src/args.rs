@@ -133,6 +133,10 @@ pub enum StoreCommand {
     /// Relay events of another database, audit and prune them
     #[command(subcommand)]
     Outbox(commands::outbox::OutboxCommand),
+    /// Share queues with another job system while you move
+    #[cfg(feature = "redis")]
+    #[command(subcommand)]
+    Bridge(commands::bridge::BridgeCommand),
     /// List effects in doubt, and decide about them
     #[command(subcommand)]
     Steps(commands::steps::StepsCommand),

@@ -1,6 +1,8 @@
 //! One file per noun; the verbs of a large noun have files of their own.
 
 pub mod bench;
+#[cfg(feature = "redis")]
+pub mod bridge;
 pub mod completions;
 pub mod config;
 pub mod dead_letters;
@@ -48,6 +50,8 @@ pub async fn run(command: StoreCommand, session: &Session) -> Result<Exit, Probl
         StoreCommand::Queues(command) => queues::run(command, session).await,
         StoreCommand::Tasks(command) => tasks::run(command, session).await,
         StoreCommand::Outbox(command) => outbox::run(command, session).await,
+        #[cfg(feature = "redis")]
+        StoreCommand::Bridge(command) => bridge::run(command, session).await,
         StoreCommand::Steps(command) => steps::run(command, session).await,
         StoreCommand::Stats(args) => stats::run(args, session).await,
         StoreCommand::Guarantees => guarantees::run(session).await,

@@ -68,6 +68,8 @@ fn run(cli: Cli, screen: &Screen) -> Result<Exit, Problem> {
 fn usual_log(command: &Command) -> &'static str {
     match command {
         Command::Store(StoreCommand::Work(_) | StoreCommand::Outbox(_) | StoreCommand::Serve(_)) => "warn",
+        #[cfg(feature = "redis")]
+        Command::Store(StoreCommand::Bridge(_)) => "warn",
         _ => "off",
     }
 }

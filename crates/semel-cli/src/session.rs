@@ -6,6 +6,7 @@ use std::sync::Arc;
 use semel::{Client, Operator, StoreUrl};
 use semel_core::error::StoreError;
 use semel_core::store::Store;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::problem::Problem;
 use crate::screen::{Page, Screen};
@@ -64,6 +65,17 @@ impl Session {
     /// Whether a machine reads the answer.
     pub fn json(&self) -> bool {
         self.screen.json
+    }
+}
+
+/// Done when the process is asked to end, by the terminal or by whoever started it.
+pub async fn asked_to_stop() {
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
     }
 }
 

@@ -30,7 +30,10 @@ fn subcommands(help: &str) -> Vec<String> {
     let mut names = Vec::new();
     for line in help.lines() {
         if !line.starts_with(' ') {
-            under = matches!(line, "Commands:" | "Work:" | "Look:" | "Check:" | "Set up:");
+            under = matches!(
+                line,
+                "Commands:" | "Start:" | "Work:" | "Look:" | "Check:" | "Set up:"
+            );
         } else if let (true, Some(name)) = (under && !line.starts_with("   "), line.split_whitespace().next())
         {
             names.push(name.to_owned());

@@ -314,7 +314,7 @@ impl Bridge {
         crossed.mend(mended);
         for answer in pushed {
             match answer {
-                Pushed::Pushed => crossed.pushed += 1,
+                Pushed::New => crossed.pushed += 1,
                 Pushed::Absorbed => crossed.present += 1,
                 Pushed::Again => crossed.repeated += 1,
             }

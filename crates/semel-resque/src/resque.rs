@@ -50,7 +50,7 @@ pub struct Mended {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
     /// It is in the queue.
-    Pushed,
+    New,
     /// The same payload was in the unique queue.
     Absorbed,
     /// An earlier delivery of its job had pushed it.
@@ -215,7 +215,7 @@ impl Resque {
         let answered = |value| {
             let word: String = read(value)?;
             Ok(match word.as_str() {
-                "pushed" => Pushed::Pushed,
+                "pushed" => Pushed::New,
                 "absorbed" => Pushed::Absorbed,
                 _ => Pushed::Again,
             })

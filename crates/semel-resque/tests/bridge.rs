@@ -1,5 +1,7 @@
 //! The bridge between a real Redis with node-resque on one side and a store on the other.
 
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
 #[path = "../../semel-redis/tests/server/mod.rs"]
 mod server;
 

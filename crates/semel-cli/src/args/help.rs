@@ -18,7 +18,15 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Start", &["demo", "serve"]),
     (
         "Work",
-        &["submit", "work", "explain", "events", "schedules", "outbox"],
+        &[
+            "submit",
+            "work",
+            "explain",
+            "events",
+            "schedules",
+            "outbox",
+            "bridge",
+        ],
     ),
     (
         "Look",

@@ -2,13 +2,12 @@
 
 use clap::Args;
 use semel_outbox::{Relay, Round};
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::commands::outbox::{From, page};
 use crate::exit::Exit;
 use crate::problem::Problem;
 use crate::screen::plural;
-use crate::session::Session;
+use crate::session::{Session, asked_to_stop};
 use crate::settings::absolute;
 
 /// Arguments of `semel outbox relay`.
@@ -92,15 +91,5 @@ fn tell(round: &Round, client: &semel::Client, page: &mut crate::screen::Page) {
             plural(number(round.parked), "event was", "events were")
         ));
         page.hint("semel outbox status says why");
-    }
-}
-
-async fn asked_to_stop() {
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = tokio::signal::ctrl_c() => {}
     }
 }

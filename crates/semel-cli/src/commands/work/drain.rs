@@ -7,7 +7,8 @@ use semel_core::ids::Name;
 use semel_core::job::State;
 use semel_core::store::Interest;
 use semel_core::view::LaneStats;
-use tokio::signal::unix::{SignalKind, signal};
+
+use crate::session::asked_to_stop;
 
 /// How often to look, if nothing is heard of.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -39,15 +40,5 @@ async fn drained(client: &Client, tasks: &[Name], queues: &[Name]) {
             return;
         }
         store.changed(mark, Interest::Ends, LOOK_EVERY).await;
-    }
-}
-
-async fn asked_to_stop() {
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = tokio::signal::ctrl_c() => {}
     }
 }
