@@ -113,56 +113,76 @@ async fn slow(served: &Served) -> Verdict {
     )
 }
 
-/// Ten thousand who want to listen to the stream, and say nothing more.
+/// Ten thousand who want to listen to the stream, and say nothing more; and then ten thousand others.
 async fn streams(served: &Served) -> Verdict {
-    const STREAMS: usize = 10_000;
     let before = served.memory();
+    let first = wave(served).await;
+    let second = wave(served).await;
+    // 4,096 connections are served at once, each with its buffers; a second wave finds room where the first was.
+    let (one, two) = (first.peak - before, second.peak - before);
+    let flat = one < 128.0 && two < one * 1.2 + 8.0;
+    let heard = first.listening.max(second.listening);
+    let answered = first.answered.max(second.answered);
+    Verdict::new(
+        heard <= 256 && flat && answered < Duration::from_secs(15),
+        format!(
+            "{STREAMS} idle streams: {heard} are heard, {} refused, {} got no answer; memory +{one:.1} MiB, after \
+             {STREAMS} others +{two:.1} MiB; somebody else was answered in {:.0} ms",
+            first.refused,
+            first.unheard,
+            answered.as_secs_f64() * 1e3
+        ),
+    )
+}
+
+const STREAMS: usize = 10_000;
+
+/// What became of many streams.
+#[derive(Default)]
+struct Wave {
+    listening: usize,
+    refused: usize,
+    unheard: usize,
+    peak: f64,
+    answered: Duration,
+}
+
+async fn wave(served: &Served) -> Wave {
     let mut clients = JoinSet::new();
     for _ in 0..STREAMS {
-        let address = served.address.clone();
-        clients.spawn(async move {
-            let request = format!("GET /v1/stream HTTP/1.1\r\nHost: {address}\r\n\r\n");
-            // The server's queue of connections may be full: then the system tries again.
-            let connected = tokio::time::timeout(Duration::from_secs(60), TcpStream::connect(address)).await;
-            let Ok(Ok(mut stream)) = connected else {
-                return (None, 0);
-            };
-            let mut answer = [0_u8; 256];
-            let _ = stream.write_all(request.as_bytes()).await;
-            let read = tokio::time::timeout(Duration::from_secs(60), stream.read(&mut answer)).await;
-            let heard = matches!(read, Ok(Ok(read)) if read >= 12);
-            let status = if heard {
-                String::from_utf8_lossy(&answer[9..12]).parse().unwrap_or(0)
-            } else {
-                0
-            };
-            (Some(stream), status)
-        });
+        clients.spawn(one_stream(served.address.clone()));
     }
-    let (mut open, mut listening, mut refused, mut unheard, mut peak) = (Vec::new(), 0, 0, 0, before);
+    let (mut wave, mut open) = (Wave::default(), Vec::new());
     while let Some(ended) = clients.join_next().await {
         let (stream, status) = ended.unwrap();
         open.extend(stream);
         match status {
-            200 => listening += 1,
-            429 | 503 => refused += 1,
-            _ => unheard += 1,
+            200 => wave.listening += 1,
+            429 | 503 => wave.refused += 1,
+            _ => wave.unheard += 1,
         }
-        if (listening + refused + unheard) % 100 == 0 {
-            peak = peak.max(served.memory());
+        if open.len() % 100 == 0 {
+            wave.peak = wave.peak.max(served.memory());
         }
     }
-    let answered = answers(served).await;
-    drop(open);
-    Verdict::new(
-        listening <= 256 && peak - before < ROOM && answered < Duration::from_secs(15),
-        format!(
-            "{STREAMS} idle streams: {listening} are heard, {refused} refused, {unheard} got no answer; memory +{:.1} MiB, \
-             another was answered in {:.0} ms",
-            peak - before,
-            answered.as_secs_f64() * 1e3
-        ),
-    )
+    wave.answered = answers(served).await;
+    wave
+}
+
+/// The connection, to be kept, and the status of the answer.
+async fn one_stream(address: String) -> (Option<TcpStream>, u16) {
+    let request = format!("GET /v1/stream HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    // The server's queue of connections may be full: then the system tries again.
+    let connected = tokio::time::timeout(Duration::from_secs(60), TcpStream::connect(address)).await;
+    let Ok(Ok(mut stream)) = connected else {
+        return (None, 0);
+    };
+    let mut answer = [0_u8; 256];
+    let _ = stream.write_all(request.as_bytes()).await;
+    let read = tokio::time::timeout(Duration::from_secs(60), stream.read(&mut answer)).await;
+    let heard = matches!(read, Ok(Ok(read)) if read >= 12);
+    let status = String::from_utf8_lossy(&answer[9..12]).parse();
+    (Some(stream), if heard { status.unwrap_or(0) } else { 0 })
 }
 
 /// How long somebody decent waits for an answer.
