@@ -1,7 +1,8 @@
 //! What the tests need beyond Rust. Missing things are installed where that is possible, never skipped:
 //! a test left out for want of a program would look like a test that passed.
 
-mod packages;
+mod node;
+mod python;
 
 use std::io::Write;
 use std::path::Path;
@@ -50,6 +51,24 @@ const PREREQUISITES: &[Prerequisite] = &[
         debian_packages: &["prometheus"],
     },
     Prerequisite {
+        name: "chromium and chromedriver",
+        needed_for: "looking at the dashboard in a browser",
+        is_present: || answers("chromium", "--version") && answers("chromedriver", "--version"),
+        debian_packages: &["chromium", "chromium-driver"],
+    },
+    Prerequisite {
+        name: "openssl",
+        needed_for: "certificates of servers that encrypt",
+        is_present: || answers("openssl", "version"),
+        debian_packages: &["openssl"],
+    },
+    Prerequisite {
+        name: "Python that makes environments",
+        needed_for: "clients made from the server's OpenAPI document",
+        is_present: python::makes_environments,
+        debian_packages: &["python3", "python3-venv"],
+    },
+    Prerequisite {
         name: "redis-server",
         needed_for: "the private servers of the tests of semel-redis",
         is_present: || answers("redis-server", "--version"),
@@ -59,24 +78,26 @@ const PREREQUISITES: &[Prerequisite] = &[
 
 /// Makes sure that everything is there, installing it if we may.
 pub fn ensure() -> Result<()> {
+    ensure_programs()?;
+    node::ensure()?;
+    python::ensure()
+}
+
+fn ensure_programs() -> Result<()> {
     let missing: Vec<&Prerequisite> = PREREQUISITES
         .iter()
         .filter(|wanted| !(wanted.is_present)())
         .collect();
-    if !missing.is_empty() {
-        install_missing(&missing)?;
+    if missing.is_empty() {
+        return Ok(());
     }
-    packages::ensure()
-}
-
-fn install_missing(missing: &[&Prerequisite]) -> Result<()> {
     let packages: Vec<&str> = missing
         .iter()
         .flat_map(|wanted| wanted.debian_packages)
         .copied()
         .collect();
     if !may_install() {
-        bail!("{}", explain(missing, &packages));
+        bail!("{}", explain(&missing, &packages));
     }
     install(&packages)?;
     match missing.iter().find(|wanted| !(wanted.is_present)()) {

@@ -41,6 +41,9 @@ pub struct Global {
     /// The store [env: SEMEL_STORE] [default: sqlite:semel.db]
     #[arg(long, global = true, value_name = "URL")]
     pub store: Option<String>,
+    /// Go through this server instead [env: SEMEL_SERVER, SEMEL_TOKEN]
+    #[arg(long, global = true, value_name = "URL")]
+    pub server: Option<String>,
     /// Answer in JSON, for machines
     #[arg(long, global = true)]
     pub json: bool,

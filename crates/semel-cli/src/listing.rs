@@ -18,6 +18,21 @@ pub struct PageArgs {
     pub cursor: Option<String>,
 }
 
+impl PageArgs {
+    /// A query with where the page begins.
+    pub fn query(&self, mut query: Vec<(&'static str, String)>) -> Vec<(&'static str, String)> {
+        query.extend(said([("cursor", self.cursor.clone())]));
+        query
+    }
+}
+
+/// Those of the values that were said.
+pub fn said<const N: usize>(values: [(&'static str, Option<String>); N]) -> Vec<(&'static str, String)> {
+    let said = values.into_iter();
+    said.filter_map(|(name, value)| value.map(|value| (name, value)))
+        .collect()
+}
+
 /// Asks for pages until there are as many rows as wanted: a page may be short, even empty, and go on.
 pub async fn gather<T>(
     wanted: &PageArgs,

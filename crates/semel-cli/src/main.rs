@@ -11,6 +11,7 @@ mod listing;
 mod live;
 mod logging;
 mod problem;
+mod remote;
 mod screen;
 mod session;
 mod settings;
@@ -61,7 +62,25 @@ fn run(cli: Cli, screen: &Screen) -> Result<Exit, Problem> {
             format!("no threads could be started: {error}"),
         )
     })?;
-    runtime.block_on(commands::run(command, &session))
+    match through(&session.settings, &command)? {
+        Some(server) => runtime.block_on(remote::run(command, &server, &session)),
+        None => runtime.block_on(commands::run(command, &session)),
+    }
+}
+
+/// The server a command goes through, if one is named. What makes a store is not meant by a setting that is always there.
+fn through(settings: &Settings, command: &StoreCommand) -> Result<Option<remote::Server>, Problem> {
+    let Some(server) = &settings.server else {
+        return Ok(None);
+    };
+    let makes_a_store = matches!(command, StoreCommand::Demo(_) | StoreCommand::Serve(_));
+    if makes_a_store && !matches!(server.source, settings::Source::Flag(_)) {
+        return Ok(None);
+    }
+    let token = std::env::var("SEMEL_TOKEN")
+        .ok()
+        .filter(|token| !token.is_empty());
+    remote::Server::new(&server.value, token).map(Some)
 }
 
 /// A worker says what troubles it; other commands end with what there is to say.

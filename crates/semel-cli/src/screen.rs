@@ -43,8 +43,13 @@ impl Screen {
 
     /// An empty page that begins with the store's name.
     pub fn page(&self, store: &str) -> Page {
+        self.page_of("store", store)
+    }
+
+    /// An empty page that begins with where its contents come from.
+    pub fn page_of(&self, kind: &str, place: &str) -> Page {
         let mut page = self.plain_page();
-        page.line(paint(Tone::Quiet, format!("store {}", clean(store))));
+        page.line(paint(Tone::Quiet, format!("{kind} {}", clean(place))));
         page.blank();
         page
     }

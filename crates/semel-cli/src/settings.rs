@@ -57,6 +57,8 @@ impl<T> Sourced<T> {
 pub struct Settings {
     /// The URL of the store; a path in it is absolute.
     pub store: Sourced<String>,
+    /// The server that is asked instead of the store.
+    pub server: Option<Sourced<String>>,
     /// Which profile of the file.
     pub profile: Option<Sourced<String>>,
     /// What is logged.
@@ -78,12 +80,14 @@ impl Settings {
         let profile = said(global.profile.clone(), "--profile", "SEMEL_PROFILE");
         let mut settings = Settings {
             store: Sourced::new(String::new(), Source::Default),
+            server: None,
             log: said(None, "", "SEMEL_LOG"),
             profile,
             path,
             file,
         };
         settings.store = settings.find_store(global)?;
+        settings.server = settings.find_server(global)?;
         Ok(settings)
     }
 
@@ -105,6 +109,25 @@ impl Settings {
             }
             _ => Ok(Sourced::new(absolute("sqlite:semel.db", here)?, Source::Default)),
         }
+    }
+
+    /// A server that is named; a store that is named by a flag is meant itself.
+    fn find_server(&self, global: &Global) -> Result<Option<Sourced<String>>, Problem> {
+        if global.server.is_some() && global.store.is_some() {
+            return Err(Problem::usage(
+                "--server and --store at once: allowed is one of them",
+            ));
+        }
+        if let Some(found) = said(global.server.clone(), "--server", "SEMEL_SERVER") {
+            return Ok(Some(found).filter(|_| global.store.is_none()));
+        }
+        if matches!(self.store.source, Source::Flag(_) | Source::Environment(_)) {
+            return Ok(None);
+        }
+        let in_profile = self
+            .profile_settings()?
+            .and_then(|profile| profile.server.clone());
+        Ok(in_profile.map(|url| Sourced::new(url, self.file_source())))
     }
 
     fn profile_settings(&self) -> Result<Option<&file::Profile>, Problem> {

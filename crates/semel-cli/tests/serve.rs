@@ -4,27 +4,11 @@
 
 mod stage;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command};
+use std::process::Command;
 
-use serde_json::Value;
 use stage::Stage;
-
-/// A server of the stage's store on a free port: the process and its address.
-fn serve(stage: &Stage, args: &[&str]) -> (Child, String) {
-    let mut all = vec!["serve", "--listen", "127.0.0.1:0", "--json"];
-    all.extend(args);
-    let mut child = stage.command(&all).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.as_mut().unwrap())
-        .read_line(&mut line)
-        .unwrap();
-    let said: Value = serde_json::from_str(&line).unwrap();
-    let url = said["url"].as_str().unwrap();
-    let address = url.trim_start_matches("http://").trim_end_matches('/').to_owned();
-    (child, address)
-}
 
 fn get(address: &str, path: &str, more: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
@@ -42,7 +26,7 @@ fn get(address: &str, path: &str, more: &str) -> String {
 fn a_server_answers_for_the_store_and_stops_in_order() {
     let stage = Stage::new();
     let id = stage.submit(&["thumbnail", "{}"]);
-    let (mut child, address) = serve(&stage, &[]);
+    let (mut child, address) = stage.serve(&[]);
     assert!(get(&address, "/healthz", "").starts_with("HTTP/1.1 200"));
     assert!(get(&address, &format!("/v1/jobs/{id}"), "").contains("thumbnail"));
     assert!(get(&address, "/", "Accept: text/html\r\n").contains("<h1>Overview</h1>"));
@@ -95,7 +79,7 @@ fn tokens_close_the_door_and_are_said_once() {
     let plain = stage.run(&["serve", "--listen", "0.0.0.0:0"]);
     assert_eq!(plain.code, 9, "{plain:#?}");
     assert!(plain.err.contains("plain text"), "{plain:#?}");
-    let (mut child, address) = serve(&stage, &[]);
+    let (mut child, address) = stage.serve(&[]);
     assert!(get(&address, "/v1/stats", "").starts_with("HTTP/1.1 401"));
     let bearer = format!("Authorization: Bearer {token}\r\n");
     assert!(get(&address, "/v1/stats", &bearer).starts_with("HTTP/1.1 200"));

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use semel::Client;
-use semel_core::ids::{Digest, Name};
+use semel_core::ids::{JobId, Name};
 use semel_core::store::{LedgerFilter, Page};
 use semel_core::time::{Millis, Timestamp};
-use semel_core::view::{KeyRow, LedgerEntry};
+use semel_core::view::{Job, KeyView, LedgerEntry};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -17,8 +17,8 @@ use crate::wording;
 
 /// Absorbed submissions that are looked at.
 const LOOKED_AT: usize = 2_000;
-/// Keys that are looked up for them.
-const KEYS: usize = 500;
+/// Holders that are looked up for them, in one call.
+const HOLDERS: usize = 500;
 /// Fewer repeats say nothing.
 const ENOUGH: usize = 20;
 /// The share of repeats a ttl should catch.
@@ -55,14 +55,16 @@ pub async fn gather(client: &Client) -> Result<Vec<Advice>, Problem> {
             None => break,
         }
     }
-    let mut keys: HashMap<Digest, Option<KeyRow>> = HashMap::new();
+    let mut ids: Vec<JobId> = Vec::new();
     for entry in &entries {
-        if keys.len() < KEYS && !keys.contains_key(&entry.digest) {
-            keys.insert(entry.digest, store.key(entry.digest).await?);
+        if ids.len() < HOLDERS && !ids.contains(&entry.holder) {
+            ids.push(entry.holder.clone());
         }
     }
+    let found = store.jobs_by_id(&ids).await?.into_iter().flatten();
+    let holders: HashMap<JobId, Job> = found.map(|job| (job.id.clone(), job)).collect();
     let mut advice = storms(&entries);
-    advice.extend(ttls(&entries, &keys));
+    advice.extend(ttls(&entries, &holders));
     Ok(advice)
 }
 
@@ -97,23 +99,20 @@ fn storms(entries: &[LedgerEntry]) -> Vec<Advice> {
 }
 
 /// How long after a key was taken its repeats came.
-fn ttls(entries: &[LedgerEntry], keys: &HashMap<Digest, Option<KeyRow>>) -> Vec<Advice> {
-    let mut gaps: BTreeMap<&Name, (Vec<Millis>, &KeyRow)> = BTreeMap::new();
+fn ttls(entries: &[LedgerEntry], holders: &HashMap<JobId, Job>) -> Vec<Advice> {
+    let mut gaps: BTreeMap<&Name, (Vec<Millis>, &KeyView)> = BTreeMap::new();
     for entry in entries {
-        let Some(Some(row)) = keys.get(&entry.digest) else {
+        let key = holders.get(&entry.holder).and_then(|job| job.key.as_ref());
+        let Some(key) = key.filter(|key| key.digest == entry.digest && key.hold.ttl.is_some()) else {
             continue;
         };
-        // An entry of an earlier holder says nothing about this one.
-        if row.holder.id != entry.holder || row.key.hold.ttl.is_none() {
-            continue;
-        }
-        let gap = gap(row.key.taken_at, entry.at);
+        let gap = gap(key.taken_at, entry.at);
         gaps.entry(&entry.task)
-            .or_insert_with(|| (Vec::new(), row))
+            .or_insert_with(|| (Vec::new(), key))
             .0
             .push(gap);
     }
-    let advise = |(task, (mut gaps, row)): (&Name, (Vec<Millis>, &KeyRow))| {
+    let advise = |(task, (mut gaps, key)): (&Name, (Vec<Millis>, &KeyView))| {
         gaps.sort();
         let place = ((gaps.len() as f64 * CAUGHT).ceil() as usize).clamp(1, gaps.len()) - 1;
         let needed = gaps[place];
@@ -124,7 +123,7 @@ fn ttls(entries: &[LedgerEntry], keys: &HashMap<Digest, Option<KeyRow>>) -> Vec<
                 "99.9 % of the last {} came within {} of the first submission; keys are kept {}.",
                 plural(i64::try_from(gaps.len()).unwrap_or(i64::MAX), "repeat", "repeats"),
                 span(needed),
-                wording::hold(&row.key.hold)
+                wording::hold(&key.hold)
             ),
             samples: gaps.len(),
             ttl_ms: Some(needed.as_millis()),

@@ -91,10 +91,9 @@ pub fn watch(view: &View, limits: &Thresholds) -> Vec<Alert> {
 /// What was counted within a window up to now.
 pub fn counted(view: &View, window: Millis) -> Counts {
     let begin = Timestamp::from_millis(view.stats.as_of.as_millis() - window.as_millis());
-    let before = view.history.iter().rev().find(|snapshot| snapshot.at <= begin);
-    let baseline = before.or(view.history.first());
-    match baseline {
-        Some(snapshot) => view.stats.raw.since(&snapshot.counts),
+    match view.history.iter().rev().find(|snapshot| snapshot.at <= begin) {
+        Some(before) => view.stats.raw.since(&before.counts),
+        // The store is younger than the window: everything it counted is within.
         None => view.stats.raw,
     }
 }

@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use crate::app::{App, Settings};
-use crate::{outbox, stream, table};
+use crate::{outbox, sight, stream, table};
 
 /// Connections at once; further ones wait in the system's own queue.
 const CONNECTIONS: usize = 4_096;
@@ -73,6 +73,7 @@ impl Server {
         let mut tasks = JoinSet::new();
         tasks.spawn(stream::watch(self.app.clone()));
         tasks.spawn(keep_up(self.app.clone()));
+        tasks.spawn(sight::look_ahead(self.app.clone()));
         let mut relay = JoinSet::new();
         relay.spawn(outbox::relay(self.app.clone()));
         let graceful = GracefulShutdown::new();

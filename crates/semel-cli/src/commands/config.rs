@@ -78,6 +78,9 @@ pub fn shown(settings: &Settings) -> Vec<(String, String, String)> {
 
 fn rows(settings: &Settings) -> Vec<Row> {
     let mut rows = vec![Row::new("store", settings.shown_store(), &settings.store.source)];
+    if let Some(server) = &settings.server {
+        rows.push(Row::new("server", settings::shown(&server.value), &server.source));
+    }
     if let Some(path) = &settings.path {
         rows.push(Row::new("config", path.value.display().to_string(), &path.source));
     }

@@ -11,6 +11,7 @@ use crate::bulk::{self, ActArgs};
 use crate::clock;
 use crate::duration::Moment;
 use crate::exit::Exit;
+use crate::listing::said;
 use crate::problem::Problem;
 use crate::session::Session;
 
@@ -53,6 +54,19 @@ impl LetterFilter {
             && self.error.is_none()
             && self.since.is_none()
             && self.until.is_none()
+    }
+
+    /// What was said, as a server is asked.
+    pub fn query(&self) -> Vec<(&'static str, String)> {
+        let now = clock::now();
+        let moment = |moment: Option<Moment>| moment.map(|moment| moment.resolve(now).to_string());
+        said([
+            ("task", self.task.as_ref().map(ToString::to_string)),
+            ("queue", self.queue.as_ref().map(ToString::to_string)),
+            ("error", self.error.clone()),
+            ("since", moment(self.since)),
+            ("until", moment(self.until)),
+        ])
     }
 
     fn resolve(self) -> JobFilter {

@@ -36,7 +36,7 @@ pub async fn run(session: &Session) -> Result<Exit, Problem> {
     if session.json() {
         session.screen.print_json(&Status {
             flowing: firing.is_empty(),
-            stats: wire::Stats::from(&view.stats),
+            stats: wire::Stats::from(&*view.stats),
             alerts: firing,
         })?;
         return Ok(exit);

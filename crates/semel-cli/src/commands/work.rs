@@ -1,8 +1,8 @@
 //! `semel work`
 
-mod child;
+pub mod child;
 mod drain;
-mod exec;
+pub mod exec;
 mod tell;
 
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 
 mod seeds;
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -109,6 +109,21 @@ impl Stage {
     /// The job as it stands.
     pub fn job(&self, id: &str) -> Value {
         self.json(&["jobs", "show", id])
+    }
+
+    /// A server of this store on a free port: the process and its address.
+    pub fn serve(&self, args: &[&str]) -> (Child, String) {
+        let mut all = vec!["serve", "--listen", "127.0.0.1:0", "--json"];
+        all.extend(args);
+        let mut child = self.command(&all).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let said: Value = serde_json::from_str(&line).unwrap();
+        let url = said["url"].as_str().unwrap();
+        let address = url.split("//").nth(1).unwrap().trim_end_matches('/').to_owned();
+        (child, address)
     }
 
     /// Waits until something is true; long enough for a machine that is busy.

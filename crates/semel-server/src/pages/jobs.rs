@@ -120,7 +120,7 @@ pub async fn one(State(app): State<App>, Extension(caller): Extension<Caller>, N
     let body = html! {
         div id="job" data-live {
             p { (state(job.state)) " " b { (job.task) } " in queue " b { (job.queue) } }
-            @for reason in case.reasons() { div class={ "alert " (if job.state == JobState::Failed { "" } else { "held" }) } { (reason.says) @if let Some(hint) = &reason.hint { @for line in hint.lines() { " " (command(line)) } } } }
+            @for reason in case.reasons() { div class={ "alert " (tone(job.state)) } { (reason.says) @if let Some(hint) = &reason.hint { @for line in hint.lines() { " " (command(line)) } } } }
             @if let Some(progress) = job.progress.filter(|_| job.state == JobState::Running) { progress max="1" value=(progress) { (percent(progress)) } }
             dl {
                 dt { "Id" } dd.mono { (job.id) }
@@ -130,7 +130,7 @@ pub async fn one(State(app): State<App>, Extension(caller): Extension<Caller>, N
                 dt { "Runs at" } dd { (until_or_when(job.run_at, now)) ", priority " (job.priority) }
                 @if let Some(at) = job.started_at { dt { "Started" } dd { (when(at, now)) } }
                 @if let Some(at) = job.finished_at { dt { "Ended" } dd { (when(at, now)) } }
-                @if let Some(worker) = &job.worker { dt { "Worker" } dd { (worker) @if let Some(at) = job.lease_until { ", lease until " (until_or_when(at, now)) } ", fence " (job.fence) } }
+                @if let Some(worker) = &job.worker { dt { "Worker" } dd { (worker) @if let Some(at) = job.lease_until { ", its lease ends " (until_or_when(at, now)) } ", fence " (job.fence) } }
                 @if job.origin != job.id { dt { "Origin" } dd { (parts::job(job.origin.as_str())) } }
                 @if let Some(from) = &job.replayed_from { dt { "Replays" } dd { (parts::job(from.as_str())) } }
                 @if let Some(by) = &job.replayed_as { dt { "Replayed as" } dd { (parts::job(by.as_str())) } }
@@ -171,4 +171,13 @@ pub async fn one(State(app): State<App>, Extension(caller): Extension<Caller>, N
 
 fn until_or_when(at: Timestamp, now: Timestamp) -> Markup {
     if at > now { until(at, now) } else { when(at, now) }
+}
+
+/// How much a job's reasons are to worry about.
+fn tone(state: JobState) -> &'static str {
+    match state {
+        JobState::Failed => "",
+        JobState::Running | JobState::Complete | JobState::Scheduled => "plain",
+        _ => "held",
+    }
 }

@@ -56,7 +56,7 @@ pub async fn list(
 fn line(row: &KeyRow, now: Timestamp) -> Markup {
     html! {
         td { (parts::key(&row.key)) } td { (row.key.scope) } td { (holder(&row.holder)) } td { (row.holder.task) }
-        td.num { (count(row.absorbed)) } td { (when(row.key.taken_at, now)) } td { (free(row, now)) }
+        td.num { (count(row.absorbed)) } td { (when(row.key.taken_at, now)) } td.free { (free(row, now)) }
     }
 }
 

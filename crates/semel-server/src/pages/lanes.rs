@@ -83,7 +83,7 @@ fn levers(base: &str, set: &Setting, view: &View, name: &str) -> Markup {
             form.act data-call={ "POST /v1" (base) "/resume" } { button type="submit" aria-label={ "Resume " (name) } { "Resume" @if base.is_empty() { " everything" } } span.note role="status" {} }
         } @else {
             form.act data-call={ "POST /v1" (base) "/pause" } data-confirm=[base.is_empty().then_some("Hold all work back?")] {
-                input type="number" name="for_ms" data-kind="minutes" min="1" placeholder="minutes" aria-label={ "Minutes to pause " (name) } size="6";
+                input type="number" name="for_ms" data-kind="minutes" min="1" placeholder="min" aria-label={ "Minutes to pause " (name) } size="6";
                 input type="text" name="reason" placeholder="reason" aria-label={ "Reason to pause " (name) } maxlength="1000" size="12";
                 button type="submit" aria-label={ "Pause " (name) } { "Pause" @if base.is_empty() { " everything" } } span.note role="status" {}
             }

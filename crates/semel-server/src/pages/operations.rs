@@ -27,7 +27,7 @@ pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>, 
             progress max=(operation.total.max(1)) value=(operation.progress.seen()) {}
             dl {
                 dt { "Done" } dd { (n(operation.progress.done)) }
-                dt { "Refused" } dd { @for (why, times) in &operation.progress.refused { (why) " " (n(*times)) " " } }
+                @if !operation.progress.refused.is_empty() { dt { "Refused" } dd { @for (why, times) in &operation.progress.refused { (why) " " (n(*times)) " " } } }
                 dt { "Not eligible" } dd { (n(operation.ineligible)) " matched, but their state does not allow it" }
                 dt { "Collisions" } dd { (n(operation.collisions)) " would be refused, as another job holds their key" @if !operation.collisions_complete { " (not every key was looked at)" } }
                 dt { "By state" } dd { @for (one, times) in &operation.by_state { (state(*one)) " " (n(*times)) " " } }

@@ -83,7 +83,8 @@ fn cards(view: &View) -> Markup {
     let hour = counted(view, Millis::from_secs(3_600));
     let day = counted(view, Millis::from_days(1));
     let before = day.since(&hour);
-    let slots: usize = view.workers.iter().map(|worker| worker.info.slots).sum();
+    let slots = view.workers.iter().map(|worker| worker.info.slots).sum::<usize>();
+    let slots = i64::try_from(slots).unwrap_or(i64::MAX);
     let trend = |now: f64, then: f64| match now - then {
         more if more > 0.005 => "↑",
         less if less < -0.005 => "↓",
@@ -93,11 +94,11 @@ fn cards(view: &View) -> Markup {
         div.cards {
             a.card href="/jobs?state=queued" { span { "waiting" } b { (count(jobs(JobState::Queued))) } small { (match oldest { Some(at) => format!("oldest {}", span(stats.as_of.since(at))), None => "nothing is due".to_owned() }) } }
             a.card href="/jobs?state=running" { span { "running" } b { (count(jobs(JobState::Running))) } small { (count(jobs(JobState::Scheduled))) " scheduled" } }
-            a class={ "card " (if view.workers.is_empty() { "warn" } else { "" }) } href="/workers" { span { "workers" } b { (view.workers.len()) } small { (slots) " slots" } }
+            a class={ "card " (if view.workers.is_empty() { "warn" } else { "" }) } href="/workers" { span { "workers" } b { (view.workers.len()) } small { (plural(slots, "slot", "slots")) } }
             a class={ "card " (if hour.get(Counter::Failed) > 0 { "bad" } else { "" }) } href="/dead-letters" { span { "failed in an hour" } b { (count(hour.get(Counter::Failed))) } small { (count(before.get(Counter::Failed))) " in the day before" } }
             a.card href="/duplicates" { span { "absorbed, 10 min" } b { (percent(minutes.hit_ratio())) } small { (trend(minutes.hit_ratio(), day.hit_ratio())) " " (percent(day.hit_ratio())) " in 24 h (" (count(day.duplicates())) ")" } }
             a class={ "card " (if stats.steps_in_doubt > 0 { "bad" } else { "" }) } href="/in-doubt" { span { "in doubt" } b { (count(stats.steps_in_doubt)) } small { (plural(jobs(JobState::Parked), "job parked", "jobs parked")) } }
-            a.card href="/keys" { span { "keys held" } b { (count(stats.active_keys)) } small { (count(stats.totals.get(Counter::Conflicts))) " conflicts" } }
+            a.card href="/keys" { span { "keys held" } b { (count(stats.active_keys)) } small { (plural(stats.totals.get(Counter::Conflicts), "conflict", "conflicts")) } }
             div.card { span { "store" } b { (bytes(stats.storage_bytes)) } small { (count(stats.totals.get(Counter::Completed))) " completed" } }
         }
     }
@@ -114,9 +115,8 @@ fn chart(view: &View) -> Markup {
             .iter()
             .rev()
             .find(|snapshot| snapshot.at.as_millis() <= moment);
-        found
-            .or(view.history.first())
-            .map_or(view.stats.raw, |snapshot| snapshot.counts)
+        // Nothing was counted before the first snapshot there ever was.
+        found.map_or_else(Counts::default, |snapshot| snapshot.counts)
     };
     let bars: Vec<Counts> = (0..BARS)
         .map(|n| {
@@ -140,17 +140,14 @@ fn chart(view: &View) -> Markup {
         .max(1);
     let height = |n: i64| 60.0 * n as f64 / most as f64;
     html! {
-        @if view.history.is_empty() { p.none { "No snapshot was taken yet: one comes each minute." } }
-        @else {
-            svg.chart viewBox="0 0 480 64" preserveAspectRatio="none" role="img" aria-label="Completed, absorbed and failed per half hour" {
-                @for (n, bar) in bars.iter().enumerate() {
-                    @let x = n as f64 * 10.0;
-                    rect.done x=(x) y=(62.0 - height(bar.get(Counter::Completed))) width="4" height=(height(bar.get(Counter::Completed))) {}
-                    rect.absorbed x=(x + 4.0) y=(62.0 - height(bar.duplicates())) width="3" height=(height(bar.duplicates())) {}
-                    rect.failed x=(x + 7.0) y=(62.0 - height(bar.get(Counter::Failed))) width="2" height=(height(bar.get(Counter::Failed))) {}
-                }
+        svg.chart viewBox="0 0 480 64" preserveAspectRatio="none" role="img" aria-label="Completed, absorbed and failed per half hour" {
+            @for (n, bar) in bars.iter().enumerate() {
+                @let x = n as f64 * 10.0;
+                rect.done x=(x) y=(62.0 - height(bar.get(Counter::Completed))) width="4" height=(height(bar.get(Counter::Completed))) {}
+                rect.absorbed x=(x + 4.0) y=(62.0 - height(bar.duplicates())) width="3" height=(height(bar.duplicates())) {}
+                rect.failed x=(x + 7.0) y=(62.0 - height(bar.get(Counter::Failed))) width="2" height=(height(bar.get(Counter::Failed))) {}
             }
-            p.quiet { "Per half hour, the newest on the right: completed (green), absorbed (blue), failed (red); the tallest bar is " (count(most)) "." }
         }
+        p.quiet { "Per half hour, the newest on the right: completed (green), absorbed (blue), failed (red); the tallest bar is " (count(most)) "." }
     }
 }

@@ -12,3 +12,5 @@ mod security;
 mod seeing;
 mod stage;
 mod working;
+#[allow(dead_code, reason = "shared with the tests in a browser")]
+mod world;

@@ -5,6 +5,7 @@ use semel_server::role::Role;
 use serde_json::json;
 
 use crate::stage::{Answer, Stage, read};
+use crate::world;
 
 const HOSTILE: &str = "<img src=x onerror=alert(1)>\"'</script><script>alert(2)</script>";
 
@@ -23,58 +24,7 @@ async fn page(stage: &Stage, path: &str) -> Answer {
 #[tokio::test]
 async fn hostile_names_keys_errors_and_inputs_are_text_on_every_page() {
     let stage = Stage::new().await;
-    let id = stage
-        .dead_letter(
-            HOSTILE,
-            json!({"input": {HOSTILE: HOSTILE}, "queue": HOSTILE, "producer": HOSTILE}),
-        )
-        .await;
-    let body = json!({"task": HOSTILE, "input": HOSTILE, "queue": HOSTILE, "idempotency_key": HOSTILE, "producer": HOSTILE});
-    let other = stage.submit(body.clone()).await;
-    stage.post("/v1/jobs", body).await.is(200);
-    let (claimed, fence) = stage.claim(HOSTILE).await;
-    let step = json!({"id": claimed, "fence": fence, "step": HOSTILE, "phase": "begin"});
-    stage.post("/v1/claims/steps", step).await.is(200);
-    let park = json!({"settlements": [{"id": claimed, "fence": fence, "result": "park", "error": HOSTILE}]});
-    stage.post("/v1/claims/settle", park).await.is(200);
-    stage.post("/v1/pause", json!({"reason": HOSTILE})).await.is(200);
-    let schedule = json!({"cron": "@daily", "task": HOSTILE, "input": HOSTILE});
-    stage.call("PUT", "/v1/schedules/hostile", schedule).await.is(200);
-    let plan = stage
-        .post(
-            "/v1/operations",
-            json!({"action": "delete", "filter": {"task": HOSTILE}, "reason": HOSTILE}),
-        )
-        .await
-        .is(200);
-    let digest = stage.get("/v1/keys").await.json["items"][0]["digest"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    let mut paths: Vec<String> = [
-        "/",
-        "/keys",
-        "/jobs",
-        "/queues",
-        "/workers",
-        "/duplicates",
-        "/dead-letters",
-        "/schedules",
-        "/explain",
-        "/in-doubt",
-        "/configuration",
-        "/audit",
-        "/login",
-        "/problems/invalid",
-    ]
-    .map(str::to_owned)
-    .to_vec();
-    paths.extend([
-        format!("/jobs/{id}"),
-        format!("/jobs/{other}"),
-        format!("/keys/{digest}"),
-        format!("/operations/{}", plan.json["id"].as_str().unwrap()),
-    ]);
+    let paths = world::hostile(&stage, HOSTILE).await;
     let mut shown = 0;
     for path in &paths {
         let answer = page(&stage, path).await.is(200);

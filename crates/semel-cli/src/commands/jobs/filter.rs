@@ -9,6 +9,7 @@ use semel_core::store::{JobFilter, Store};
 use crate::clock;
 use crate::commands::keys;
 use crate::duration::Moment;
+use crate::listing::said;
 use crate::problem::Problem;
 
 /// Which jobs. Everything that is said has to hold.
@@ -52,6 +53,21 @@ impl FilterArgs {
             && self.error.is_none()
             && self.since.is_none()
             && self.until.is_none()
+    }
+
+    /// What was said, as a server is asked.
+    pub fn query(&self) -> Vec<(&'static str, String)> {
+        let now = clock::now();
+        let moment = |moment: Option<Moment>| moment.map(|moment| moment.resolve(now).to_string());
+        said([
+            ("state", self.state.clone()),
+            ("queue", self.queue.as_ref().map(ToString::to_string)),
+            ("task", self.task.as_ref().map(ToString::to_string)),
+            ("key", self.key.clone()),
+            ("error", self.error.clone()),
+            ("since", moment(self.since)),
+            ("until", moment(self.until)),
+        ])
     }
 
     /// The filter; a key that was said by its text is looked up.

@@ -8,7 +8,7 @@ use semel_core::view::KeyRow;
 
 use crate::commands::keys::short;
 use crate::exit::Exit;
-use crate::listing::{PageArgs, gather};
+use crate::listing::{PageArgs, gather, said};
 use crate::problem::Problem;
 use crate::screen::{Column, Page, Table, Tone, count, elide, paint, relative, state_tone};
 use crate::session::Session;
@@ -35,6 +35,19 @@ pub struct ListArgs {
     /// Which part of the list.
     #[command(flatten)]
     pub page: PageArgs,
+}
+
+impl ListArgs {
+    /// What was said, as a server is asked.
+    pub fn query(&self) -> Vec<(&'static str, String)> {
+        said([
+            ("text", self.text.clone()),
+            ("scope", self.scope.clone()),
+            ("task", self.task.as_ref().map(ToString::to_string)),
+            ("job", self.job.as_ref().map(ToString::to_string)),
+            ("state", self.also_free.then(|| "all".to_owned())),
+        ])
+    }
 }
 
 /// Lists keys.

@@ -9,6 +9,7 @@ use crate::bulk::{self, ActArgs};
 use crate::commands::keys::find;
 use crate::confirm;
 use crate::exit::Exit;
+use crate::listing::said;
 use crate::problem::Problem;
 use crate::screen::clean;
 use crate::session::Session;
@@ -34,6 +35,16 @@ pub struct ReleaseArgs {
     /// How.
     #[command(flatten)]
     pub act: ActArgs,
+}
+
+impl ReleaseArgs {
+    /// Which keys are meant besides one that is named, as a server is asked.
+    pub fn query(&self) -> Vec<(&'static str, String)> {
+        said([
+            ("task", self.task.as_ref().map(ToString::to_string)),
+            ("text", self.text.clone()),
+        ])
+    }
 }
 
 /// Frees keys by hand (contract 7.3).

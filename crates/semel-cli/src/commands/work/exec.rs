@@ -13,9 +13,9 @@ use crate::commands::work::child::{Left, Running};
 use crate::commands::work::tell::{Ending, Teller};
 
 /// Try again later, at no cost: `EX_TEMPFAIL`.
-const LATER: i32 = 75;
+pub const LATER: i32 = 75;
 /// No attempt would be spared this: `EX_DATAERR`.
-const FATAL: i32 = 65;
+pub const FATAL: i32 = 65;
 
 /// How jobs are run.
 #[derive(Debug)]
@@ -93,7 +93,8 @@ fn judge(left: &Left, retry_after: Duration, watch: &mut Watch) -> JobResult<Val
     }
 }
 
-fn with_reason(what: String, told: &str) -> String {
+/// What happened, with the reason that was told.
+pub fn with_reason(what: String, told: &str) -> String {
     match told.is_empty() {
         true => what,
         false => format!("{what}: {told}"),
@@ -101,7 +102,7 @@ fn with_reason(what: String, told: &str) -> String {
 }
 
 /// JSON is taken as it is, anything else as text, nothing as null.
-fn output(left: &Left) -> JobResult<Value> {
+pub fn output(left: &Left) -> JobResult<Value> {
     let Some(bytes) = &left.output else {
         return Err(fail(format!(
             "the command exited with 0, but wrote more than {} bytes; hint: keep large things elsewhere and write a reference",

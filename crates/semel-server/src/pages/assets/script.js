@@ -29,6 +29,8 @@ if (live && document.querySelector("[data-live]")) {
   for (const kind of ["job", "duplicate", "alert", "stats", "lagged"]) events.addEventListener(kind, soon);
   addEventListener("pagehide", () => events.close());
   setInterval(soon, 15000);
+} else if (live) {
+  live.remove();
 }
 
 function count() {

@@ -1,17 +1,19 @@
-//! What the tests need from the registries of other languages, at fixed versions, in folders of its own under `target`.
+//! Packages of npm the tests use, at fixed versions, in a folder of their own below `target/`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// A package of npm, in `target/node/node_modules`.
-struct Node {
+use crate::cargo::target;
+
+/// One of them.
+struct Package {
     name: &'static str,
     version: &'static str,
 }
 
-const NODE: &[Node] = &[Node {
+const PACKAGES: &[Package] = &[Package {
     name: "node-resque",
     version: "9.7.1",
 }];
@@ -19,7 +21,7 @@ const NODE: &[Node] = &[Node {
 /// Installs what is missing.
 pub fn ensure() -> Result<()> {
     let folder = target().join("node");
-    let missing = NODE
+    let missing = PACKAGES
         .iter()
         .filter(|package| !package.is_present(&folder))
         .map(|package| format!("{}@{}", package.name, package.version));
@@ -42,16 +44,12 @@ pub fn ensure() -> Result<()> {
     run(&mut npm)
 }
 
-impl Node {
+impl Package {
     fn is_present(&self, folder: &Path) -> bool {
         let about = folder.join("node_modules").join(self.name).join("package.json");
         let version = format!("\"version\": \"{}\"", self.version);
         std::fs::read_to_string(about).is_ok_and(|about| about.contains(&version))
     }
-}
-
-fn target() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target")
 }
 
 fn run(command: &mut Command) -> Result<()> {

@@ -1,0 +1,103 @@
+//! Whether work flows, counters, tokens.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::commands::stats::StatsArgs;
+use crate::commands::tokens::TokensCommand;
+use crate::confirm;
+use crate::exit::Exit;
+use crate::problem::Problem;
+use crate::remote::server::part;
+use crate::remote::submit::why;
+use crate::remote::{To, show};
+use crate::screen::{Tone, clean, paint};
+
+impl To<'_> {
+    /// `semel status`: 1 while an alert fires.
+    pub async fn status(&self) -> Result<Exit, Problem> {
+        let alerts = self.server.get("/v1/alerts", &[]).await?;
+        let stats = self.server.get("/v1/stats", &[]).await?;
+        let all = alerts["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let firing: Vec<&Value> = all.iter().filter(|alert| alert["firing"] == true).collect();
+        let answer = json!({"flowing": firing.is_empty(), "alerts": firing, "stats": stats});
+        self.say(&answer, |page| {
+            match firing.is_empty() {
+                true => page.say(paint(Tone::Good, "Work flows: no alert fires.")),
+                false => page.say(paint(Tone::Bad, format!("{} alerts fire.", firing.len()))),
+            }
+            for alert in &firing {
+                let text = |name: &str| clean(alert[name].as_str().unwrap_or_default()).into_owned();
+                page.blank();
+                page.sentence(Tone::Bad, &format!("{}:", text("alert")), &text("message"));
+                page.hint(text("command"));
+            }
+            page.blank();
+            show::fields(page, &stats["jobs"]);
+        })?;
+        Ok(if firing.is_empty() {
+            Exit::Done
+        } else {
+            Exit::Other
+        })
+    }
+
+    /// `semel stats`
+    pub async fn stats(&self, args: StatsArgs) -> Result<Exit, Problem> {
+        if args.reset {
+            confirm::ask("this lets all counters begin anew", args.yes, self.session)?;
+            self.server
+                .send(Method::POST, "/v1/stats/reset", &json!({}))
+                .await?;
+        }
+        let stats = self.server.get("/v1/stats", &[]).await?;
+        self.say(&stats, |page| {
+            let mut totals = stats.clone();
+            if let Some(members) = totals.as_object_mut() {
+                members.retain(|name, _| !matches!(name.as_str(), "queues" | "tasks"));
+            }
+            show::fields(page, &totals);
+            page.heading("Queues");
+            show::rows(page, &stats["queues"], show::LANES, "None.");
+            page.heading("Tasks");
+            show::rows(page, &stats["tasks"], show::LANES, "None.");
+        })
+    }
+
+    /// `semel tokens …`
+    pub async fn tokens(&self, command: TokensCommand) -> Result<Exit, Problem> {
+        match command {
+            TokensCommand::List => {
+                self.list("/v1/tokens", show::TOKENS, "There are no tokens.")
+                    .await
+            }
+            TokensCommand::Create(args) => {
+                let roles: Vec<&str> = args.roles.iter().map(|role| role.word()).collect();
+                let mut body = json!({"name": args.name, "roles": roles, "queues": args.queues});
+                if let Some(ttl) = args.ttl {
+                    body["ttl_ms"] = ttl.0.as_millis().into();
+                }
+                let made = self.server.send(Method::POST, "/v1/tokens", &body).await?;
+                if self.session.json() {
+                    self.session.screen.print_json(&made)?;
+                } else {
+                    // Alone on its line, for whoever keeps it.
+                    self.session
+                        .screen
+                        .write(&format!("{}\n", made["token"].as_str().unwrap_or_default()))?;
+                }
+                Ok(Exit::Done)
+            }
+            TokensCommand::Revoke(args) => {
+                let path = format!("/v1/tokens/{}", part(&args.token));
+                self.server
+                    .send(Method::DELETE, &path, &why(args.reason.as_deref()))
+                    .await?;
+                self.say_that(
+                    &json!({"revoked": args.token}),
+                    &format!("Token {} is revoked.", args.token),
+                )
+            }
+        }
+    }
+}
