@@ -437,15 +437,6 @@ impl Cell {
         });
         *self.counts[at].counts.entry(counter).or_default() += 1;
     }
-
-    /// Whether nothing in it needs it to be there, but for what it counted.
-    pub fn is_bare(&self) -> bool {
-        self.jobs.is_empty()
-            && self.entries.is_empty()
-            && self.folding.is_empty()
-            && self.points_to.is_none()
-            && self.guard.is_none()
-    }
 }
 
 impl Tally {

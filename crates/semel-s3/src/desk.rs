@@ -88,6 +88,11 @@ impl Loaded {
         }
     }
 
+    /// Whether it is about to be deleted: nobody writes it any more.
+    pub fn is_closed(&self) -> bool {
+        self.base.as_ref().is_some_and(|(_, cell)| cell.closed.is_some())
+    }
+
     fn differs(&self, cell: &Cell) -> bool {
         match &self.base {
             Some((_, base)) => **base != *cell,
@@ -328,6 +333,11 @@ impl Desk {
                 if !loaded.remembered {
                     return Ok(answer);
                 }
+                loaded = self.read(name).await?;
+                continue;
+            }
+            if loaded.is_closed() {
+                patience.again("waiting for an object to go").await?;
                 loaded = self.read(name).await?;
                 continue;
             }

@@ -56,6 +56,15 @@ pub struct Sight {
 }
 
 impl Sight {
+    /// A cell by its name: the names of keys come first, each kind in order.
+    pub fn find(&self, name: &str) -> Option<&Cell> {
+        let at = self
+            .cells
+            .binary_search_by(|(other, _)| other.as_str().cmp(name))
+            .ok()?;
+        Some(&self.cells[at].1)
+    }
+
     pub fn jobs(&self) -> impl Iterator<Item = &Record> {
         self.cells.iter().flat_map(|(_, cell)| &cell.jobs)
     }

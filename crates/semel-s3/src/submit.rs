@@ -320,6 +320,11 @@ impl Desk {
         let mut tried: Vec<u64> = Vec::new();
         let mut patience = Patience::new();
         loop {
+            if loaded.is_closed() {
+                patience.again("waiting for an object to go").await?;
+                loaded = self.read(&name).await?;
+                continue;
+            }
             let moment = self.moment();
             let mut cell = loaded.cell();
             cell.void(setup, moment);
