@@ -279,8 +279,9 @@ impl Desk {
         };
         let _turn = self.turn(&hint.cell).await;
         let mut loaded = self.recall(&hint.cell).await?;
-        let moment = self.moment();
+        let mut raced = false;
         loop {
+            let moment = self.moment();
             let mut cell = loaded.cell();
             cell.void(setup, moment);
             cell.expire(moment);
@@ -289,27 +290,28 @@ impl Desk {
                     loaded = self.read(&hint.cell).await?;
                     continue;
                 }
+                if raced {
+                    return Ok(Tried::Taken);
+                }
                 self.mind(&hint, &loaded, &id, stale).await?;
                 return Ok(Tried::Nothing);
             }
             let claimed = take(&mut cell, &id, request, until, moment);
+            let leased = || claimed.map_or(Tried::Nothing, |claimed| Tried::Leased(Box::new(claimed)));
             let nonce = random();
-            return Ok(match self.commit(&loaded, cell, nonce, moment).await? {
-                Committed::Done(hints) => {
-                    stale.lock().expect("nobody panics with it").extend(hints);
-                    claimed.map_or(Tried::Nothing, |claimed| Tried::Leased(Box::new(claimed)))
-                }
-                Committed::Again if loaded.remembered => {
-                    loaded = self.read(&hint.cell).await?;
-                    match &loaded.base {
-                        Some((_, now)) if now.was_written_by(nonce) => {
-                            claimed.map_or(Tried::Nothing, |claimed| Tried::Leased(Box::new(claimed)))
-                        }
-                        _ => continue,
-                    }
-                }
-                Committed::Again => Tried::Taken,
-            });
+            if let Committed::Done(hints) = self.commit(&loaded, cell, nonce, moment).await? {
+                stale.lock().expect("nobody panics with it").extend(hints);
+                return Ok(leased());
+            }
+            raced = !loaded.remembered;
+            loaded = self.read(&hint.cell).await?;
+            if loaded
+                .base
+                .as_ref()
+                .is_some_and(|(_, now)| now.was_written_by(nonce))
+            {
+                return Ok(leased());
+            }
         }
     }
 

@@ -3,8 +3,8 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,9 +13,15 @@ use futures_util::stream::BoxStream;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMode,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
+use semel_conformance::{Harness, Instance, Place};
+use semel_core::ids::Name;
+use semel_core::store::Store;
+use semel_core::time::{Clock, ManualClock};
+use semel_s3::{S3Options, S3Store};
+use tokio::runtime::Runtime;
 
 /// What can go wrong with a write, out of a thousand.
 #[derive(Clone, Copy, Debug, Default)]
@@ -188,5 +194,79 @@ impl ObjectStore for Faulty {
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
         self.inner.copy_opts(from, to, options).await
+    }
+}
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime can be made")
+});
+
+/// Stores on buckets in memory, with faults or without.
+pub struct Memory {
+    /// What goes wrong with writes.
+    pub faults: Faults,
+    /// What decides when.
+    pub seed: u64,
+}
+
+/// Opens a store from anywhere, also from within another runtime.
+pub fn open(bucket: Arc<dyn ObjectStore>, namespace: &Name, clock: Option<Arc<dyn Clock>>) -> Arc<S3Store> {
+    let options = S3Options {
+        namespace: namespace.clone(),
+        ..S3Options::from_url("s3://memory/suite").expect("a valid URL")
+    };
+    let opening = S3Store::on(bucket, options, clock);
+    let opened = std::thread::scope(|scope| scope.spawn(|| RUNTIME.block_on(opening)).join());
+    Arc::new(opened.expect("opening does not panic").expect("the store opens"))
+}
+
+impl Memory {
+    /// A bucket, seen through its faults.
+    fn open(&self, bucket: Arc<InMemory>, namespace: &Name, clock: Arc<ManualClock>) -> Arc<dyn Store> {
+        let faulty = Arc::new(Faulty::new(bucket, self.faults, self.seed));
+        open(faulty, namespace, Some(clock))
+    }
+}
+
+fn bucket(instance: &Instance) -> Arc<InMemory> {
+    let bucket: &Arc<InMemory> = instance.keep.downcast_ref().expect("made by create");
+    bucket.clone()
+}
+
+impl Harness for Memory {
+    fn name(&self) -> &'static str {
+        "s3"
+    }
+
+    fn create(&self, namespace: &Name, clock: Arc<ManualClock>) -> Instance {
+        let bucket = Arc::new(InMemory::new());
+        Instance {
+            store: self.open(bucket.clone(), namespace, clock),
+            keep: Box::new(bucket),
+        }
+    }
+
+    fn sibling(&self, instance: &Instance, namespace: &Name, clock: Arc<ManualClock>) -> Arc<dyn Store> {
+        self.open(bucket(instance), namespace, clock)
+    }
+
+    fn reopen(&self, instance: Instance, namespace: &Name, clock: Arc<ManualClock>) -> Instance {
+        let bucket = bucket(&instance);
+        Instance {
+            store: self.open(bucket.clone(), namespace, clock),
+            keep: Box::new(bucket),
+        }
+    }
+
+    fn place(&self) -> Option<Place> {
+        None
+    }
+
+    fn join(&self, location: &str) -> Arc<dyn Store> {
+        unreachable!("a bucket in memory has no places, asked for {location}")
     }
 }
