@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use crate::cargo;
+
 /// One thing the tests need.
 struct Prerequisite {
     name: &'static str,
@@ -36,6 +38,14 @@ const PREREQUISITES: &[Prerequisite] = &[
         debian_packages: &["prometheus"],
     },
     Prerequisite {
+        name: "Python with virtual environments, and setpriv",
+        needed_for: "the private servers of the tests of semel-s3",
+        is_present: || {
+            answers_to("python3", &["-c", "import ensurepip, venv"]) && answers("setpriv", "--version")
+        },
+        debian_packages: &["python3-venv", "util-linux"],
+    },
+    Prerequisite {
         name: "redis-server",
         needed_for: "the private servers of the tests of semel-redis",
         is_present: || answers("redis-server", "--version"),
@@ -43,8 +53,50 @@ const PREREQUISITES: &[Prerequisite] = &[
     },
 ];
 
+/// S3 servers, by name and version: one of them keeps what it is told, the other is a second opinion.
+const S3_SERVERS: &[&str] = &["ministack==1.5.33", "moto[s3,server]==5.2.5"];
+
 /// Makes sure that everything is there, installing it if we may.
 pub fn ensure() -> Result<()> {
+    ensure_packages()?;
+    ensure_s3_servers()
+}
+
+/// They are Python programs, and get an environment of their own below `target`.
+fn ensure_s3_servers() -> Result<()> {
+    let environment = cargo::target().join("s3-servers");
+    let programs = environment.join("bin");
+    // Written last: what an interrupted installation left is not taken for a whole one.
+    let installed = environment.join("installed");
+    let wanted = S3_SERVERS.join(" ");
+    if std::fs::read_to_string(&installed).is_ok_and(|found| found == wanted) {
+        return Ok(());
+    }
+    println!("installing {wanted} into {}", environment.display());
+    must(
+        Command::new("python3")
+            .args(["-m", "venv", "--clear"])
+            .arg(&environment),
+    )?;
+    must(
+        Command::new(programs.join("pip"))
+            .args(["install", "--quiet", "--disable-pip-version-check"])
+            .args(S3_SERVERS),
+    )?;
+    std::fs::write(&installed, wanted).context("could not note what was installed")
+}
+
+fn must(command: &mut Command) -> Result<()> {
+    let status = command
+        .status()
+        .with_context(|| format!("could not start {command:?}"))?;
+    if !status.success() {
+        bail!("{command:?} failed, see above");
+    }
+    Ok(())
+}
+
+fn ensure_packages() -> Result<()> {
     let missing: Vec<&Prerequisite> = PREREQUISITES
         .iter()
         .filter(|wanted| !(wanted.is_present)())
@@ -110,8 +162,12 @@ fn has_postgres() -> bool {
 }
 
 fn answers(program: &str, argument: &str) -> bool {
+    answers_to(program, &[argument])
+}
+
+fn answers_to(program: &str, arguments: &[&str]) -> bool {
     Command::new(program)
-        .arg(argument)
+        .args(arguments)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()

@@ -41,6 +41,10 @@ pub struct Cell {
     /// Jobs, in the order they came.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<Record>,
+    /// Jobs of this key that have ended and were moved out: each is in the object of its token, and is there only
+    /// as long as it is named here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub moved: Vec<JobId>,
     /// Steps of these jobs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,

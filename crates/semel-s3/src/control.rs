@@ -42,6 +42,7 @@ impl Desk {
     pub async fn remove_queue(&self, queue: &Name) -> Result<i64, StoreError> {
         let setup = self.setup().await?;
         self.tend(&setup).await?;
+        let (before, _) = self.cells(&setup).await?;
         let removed = self
             .change(layout::SETTINGS, false, &Setup::default(), |cell, _| {
                 let mut setup = Setup::read(cell.setup.as_ref());
@@ -53,15 +54,11 @@ impl Desk {
         lock(&self.queues).remove(queue);
         self.sweep(vec![layout::queue(queue)]).await?;
         // What they held is free already; here their objects are tidied up, and who followed them follows.
+        let jobs = before.iter().flat_map(|(_, cell)| &cell.jobs);
+        let seen = jobs.filter(|job| job.spec.queue == *queue && !job.stub).count();
         let (cells, _) = self.all(&[layout::KEYS, layout::TASKS]).await?;
-        let mut seen = 0;
         for (name, cell) in cells {
-            let void = |cell: &crate::cell::Cell| {
-                let jobs = cell.jobs.iter().filter(|job| removed.is_void(job));
-                jobs.filter(|job| job.spec.queue == *queue && !job.stub).count()
-            };
             if cell.jobs.iter().any(|job| removed.is_void(job)) {
-                seen += void(&cell);
                 self.change(&name, true, &removed, |_, _| ()).await?;
             }
         }

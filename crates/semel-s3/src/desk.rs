@@ -238,7 +238,7 @@ impl Desk {
         }
         seen.insert(name.to_owned(), (tag.clone(), cell.clone()));
         drop(seen);
-        if cell.jobs.is_empty() {
+        if cell.jobs.is_empty() || cell.points_to.is_some() {
             return;
         }
         let mut homes = lock(&self.homes);
@@ -273,8 +273,19 @@ impl Desk {
         late
     }
 
-    /// The cell a job is in, if there is such a job or was one.
+    /// The cell a job is written in, if there is such a job or was one. One that was moved out is brought home.
     pub async fn home(&self, id: &JobId) -> Result<Option<String>, StoreError> {
+        let home = self.address(id).await?;
+        if let Some(home) = &home
+            && self.seen_cell(home).is_some_and(|cell| cell.moved.contains(id))
+        {
+            self.bring_home(id, home).await?;
+        }
+        Ok(home)
+    }
+
+    /// The cell a job belongs to, if there is such a job or was one.
+    pub async fn address(&self, id: &JobId) -> Result<Option<String>, StoreError> {
         let known = lock(&self.homes).get(id).cloned();
         if let Some(home) = known
             && self.seen_cell(&home).is_some_and(|cell| cell.find(id).is_some())
@@ -289,7 +300,10 @@ impl Desk {
             return Ok(None);
         };
         let home = match &cell.points_to {
-            Some(pointer) => pointer.cell.clone(),
+            Some(pointer) => {
+                self.read(&pointer.cell).await?;
+                pointer.cell.clone()
+            }
             None => name,
         };
         lock(&self.homes).insert(id.clone(), home.clone());
@@ -476,11 +490,29 @@ impl Desk {
     pub async fn cells(&self, setup: &Setup) -> Result<(Vec<(String, Arc<Cell>)>, u64), StoreError> {
         let (cells, bytes) = self.all(&[layout::KEYS, layout::TASKS]).await?;
         let moment = self.moment();
+        let moved: HashSet<(&str, &JobId)> = cells
+            .iter()
+            .flat_map(|(name, cell)| cell.moved.iter().map(move |id| (name.as_str(), id)))
+            .collect();
+        // A job that was moved out is there as long as its key says so.
+        let is_left = |cell: &Cell| {
+            let key = cell.points_to.as_ref().map(|pointer| pointer.cell.as_str());
+            key.is_some_and(|key| !cell.jobs.iter().all(|job| moved.contains(&(key, &job.spec.id))))
+        };
+        let left: HashSet<String> = cells
+            .iter()
+            .filter(|(_, cell)| is_left(cell))
+            .map(|(name, _)| name.clone())
+            .collect();
         let shown = |(name, cell): (String, Arc<Cell>)| {
-            if !cell.jobs.iter().any(|job| setup.is_void(job)) {
+            let left = left.contains(&name);
+            if !left && !cell.jobs.iter().any(|job| setup.is_void(job)) {
                 return (name, cell);
             }
             let mut shown = Cell::clone(&cell);
+            if left {
+                shown.jobs.clear();
+            }
             shown.void(setup, moment);
             (name, Arc::new(shown))
         };

@@ -104,12 +104,20 @@ impl Desk {
     /// A job as it is stored.
     pub async fn record(&self, id: &JobId) -> Result<Option<Record>, StoreError> {
         let setup = self.setup().await?;
-        let Some(home) = self.home(id).await? else {
+        let Some(home) = self.address(id).await? else {
             return Ok(None);
         };
         let loaded = self.read(&home).await?;
-        let job = loaded.base.as_ref().and_then(|(_, cell)| cell.find(id));
-        Ok(job.filter(|job| !setup.is_void(job)).cloned())
+        let job = loaded.base.as_ref().and_then(|(_, cell)| cell.find(id)).cloned();
+        let job = match loaded
+            .base
+            .as_ref()
+            .is_some_and(|(_, cell)| cell.moved.contains(id))
+        {
+            true => job.or(self.moved_out(id).await?),
+            false => job,
+        };
+        Ok(job.filter(|job| !setup.is_void(job)))
     }
 
     pub async fn jobs_by_id(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, StoreError> {

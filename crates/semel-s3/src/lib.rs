@@ -20,6 +20,7 @@ mod judge;
 mod layout;
 mod leases;
 mod life;
+mod moving;
 mod open;
 mod options;
 mod record;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use semel_core::error::StoreError;
-use semel_core::ids::Digest;
+use semel_core::ids::{Digest, JobId};
 use semel_core::time::{Millis, Timestamp};
 
 use crate::cell::Cell;
@@ -42,6 +42,7 @@ impl Desk {
         let now = self.moment().now;
         let sight = Sight { cells, bytes, now };
         self.forget_totals(&sight, setup).await?;
+        self.forget_moved(&sight.cells).await?;
         let done: Vec<&String> = sight
             .cells
             .iter()
@@ -60,8 +61,11 @@ impl Desk {
             |name| {
                 let close = async move {
                     let closed = self.change(name, true, setup, |cell, moment| {
-                        let empty = cell.jobs.is_empty() && cell.entries.is_empty();
+                        // A copy that its key does not name is no job.
+                        let no_job = cell.jobs.is_empty() || cell.points_to.is_some();
+                        let empty = no_job && cell.entries.is_empty();
                         if empty {
+                            cell.jobs.clear();
                             cell.points_to = None;
                             cell.closed = cell.closed.or(Some(moment.now));
                         }
@@ -112,12 +116,13 @@ impl Desk {
             let digest = layout::digest_of(name);
             cell.absorbed != 0
                 && cell.jobs.is_empty()
+                && cell.moved.is_empty()
                 && cell.folding.is_empty()
                 && digest.is_some_and(|digest| !known.contains(&digest))
         };
         for (name, _) in sight.cells.iter().filter(|(name, cell)| bare(name, cell)) {
             self.change(name, true, setup, |cell, _| {
-                if cell.jobs.is_empty() && cell.entries.is_empty() {
+                if cell.jobs.is_empty() && cell.moved.is_empty() && cell.entries.is_empty() {
                     cell.absorbed = 0;
                 }
             })
@@ -136,15 +141,17 @@ fn is_done(name: &str, cell: &Cell, sight: &Sight, now: Timestamp) -> bool {
         return true;
     };
     let there = sight.find(&pointer.cell);
+    let Some(token) = layout::token_of(name) else {
+        return false;
+    };
+    let id = JobId::from(token);
     let names_it = |cell: &Cell| {
-        let id = layout::token_of(name).map(semel_core::ids::JobId::from);
-        let jobs = cell.jobs.iter();
-        jobs.clone()
-            .any(|job| Some(&job.spec.id) == id.as_ref() || Some(&job.spec.origin) == id.as_ref())
+        cell.moved.contains(&id)
             || cell
-                .entries
+                .jobs
                 .iter()
-                .any(|entry| Some(entry.token) == layout::token_of(name))
+                .any(|job| job.spec.id == id || job.spec.origin == id)
+            || cell.entries.iter().any(|entry| entry.token == token)
     };
     pointer.at.plus(LEFTOVER) <= now && !there.is_some_and(names_it)
 }

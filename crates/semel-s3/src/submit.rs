@@ -19,6 +19,7 @@ use crate::clock::{Moment, random};
 use crate::desk::{Committed, Desk, Loaded, each, lock};
 use crate::judge::{Arrived, Judged, absorb, absorbed_answer, born_answer, judge};
 use crate::layout;
+use crate::record::Record;
 use crate::setup::Setup;
 
 /// What came of writing the object of a token.
@@ -144,40 +145,72 @@ impl Desk {
         let Some((_, own)) = &ticket.base else {
             return Ok(None);
         };
-        let id = JobId::from(token);
-        if let Some(answer) = self.answer_in(own, token, &id, setup) {
-            return Ok(Some(answer));
-        }
-        if let Some(pointer) = &own.points_to {
-            let there = self.read(&pointer.cell).await?;
-            if let Some((_, cell)) = &there.base
-                && let Some(answer) = self.answer_in(cell, token, &id, setup)
-            {
-                return Ok(Some(answer));
+        match &own.points_to {
+            Some(pointer) => {
+                let there = self.read(&pointer.cell).await?;
+                if let Some((_, cell)) = &there.base
+                    && let Some(answer) = self.answer_in(cell, token, setup).await?
+                {
+                    return Ok(Some(answer));
+                }
+            }
+            None => {
+                if let Some(answer) = self.answer_in(own, token, setup).await? {
+                    return Ok(Some(answer));
+                }
             }
         }
         let Some(entry) = newest(own, token) else {
             return Ok(None);
         };
         let key = self.read(&layout::key_cell(entry.digest)).await?;
-        Ok(key
-            .base
-            .and_then(|(_, cell)| self.entry_answer(&cell, entry, setup)))
+        match key.base {
+            Some((_, cell)) => self.entry_answer(&cell, entry, setup).await,
+            None => Ok(None),
+        }
     }
 
     /// The answer a cell has for a token.
-    fn answer_in(&self, cell: &Cell, token: Token, id: &JobId, setup: &Setup) -> Option<Submitted> {
-        let now = self.moment().now;
-        if let Some(job) = cell.find(id).filter(|job| !setup.is_void(job)) {
-            return Some(born_answer(job, now));
+    async fn answer_in(
+        &self,
+        cell: &Cell,
+        token: Token,
+        setup: &Setup,
+    ) -> Result<Option<Submitted>, StoreError> {
+        if let Some(job) = self.job_of(cell, &JobId::from(token), setup).await? {
+            return Ok(Some(born_answer(&job, self.moment().now)));
         }
-        self.entry_answer(cell, newest(cell, token)?, setup)
+        match newest(cell, token) {
+            Some(entry) => self.entry_answer(cell, entry, setup).await,
+            None => Ok(None),
+        }
     }
 
-    fn entry_answer(&self, cell: &Cell, entry: &Entry, setup: &Setup) -> Option<Submitted> {
-        let holder = cell.find(&entry.holder).filter(|job| !setup.is_void(job))?;
+    async fn entry_answer(
+        &self,
+        cell: &Cell,
+        entry: &Entry,
+        setup: &Setup,
+    ) -> Result<Option<Submitted>, StoreError> {
+        let Some(holder) = self.job_of(cell, &entry.holder, setup).await? else {
+            return Ok(None);
+        };
         let view = holder.holder_view(self.moment().now);
-        Some(absorbed_answer(entry.outcome, view, entry.digest, &entry.differs))
+        Ok(Some(absorbed_answer(
+            entry.outcome,
+            view,
+            entry.digest,
+            &entry.differs,
+        )))
+    }
+
+    /// A job of a cell, in it or moved out of it.
+    async fn job_of(&self, cell: &Cell, id: &JobId, setup: &Setup) -> Result<Option<Record>, StoreError> {
+        let job = match cell.moved.contains(id) {
+            true => self.moved_out(id).await?,
+            false => cell.find(id).cloned(),
+        };
+        Ok(job.filter(|job| !setup.is_void(job)))
     }
 
     async fn admit(&self, arrived: Arrived, setup: &Setup) -> Result<Submitted, StoreError> {
@@ -242,7 +275,7 @@ impl Desk {
                 if let Some((_, answer)) = ours {
                     return Ok(answer.clone());
                 }
-                if let Some(answer) = self.answer_in(cell, token, &arrived.id(), setup) {
+                if let Some(answer) = self.answer_in(cell, token, setup).await? {
                     return Ok(answer);
                 }
             }

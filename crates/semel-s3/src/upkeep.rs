@@ -30,6 +30,7 @@ impl Desk {
             self.forget_claims(budget).await?,
             self.prune_guards(budget).await?,
             self.prune_feeds(budget).await?,
+            self.move_out(budget).await?,
             self.retire(&setup, budget).await?,
         ];
         let counted = self.count_all().await?;

@@ -142,11 +142,9 @@ fn launch(kind: Kind, port: u16, directory: &TempDir) -> Child {
 
 /// Where `cargo xtask test` puts them.
 fn programs() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target"),
-        PathBuf::from,
-    );
-    target.join("s3-servers/bin")
+    let workspace = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    workspace.join(target).join("s3-servers/bin")
 }
 
 /// A port away from those of outgoing connections, or one of them could take it meanwhile.
