@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::cargo::{self, cargo};
 use crate::prerequisites;
 
-/// Runs campaigns: those of `sqlite`, of `redis`, of `effects` (steps, outbox, inbox), or all of them.
+/// Runs campaigns: those of `sqlite`, of `redis`, of `s3`, of `effects` (steps, outbox, inbox), or all of them.
 ///
 /// Arguments after that word, or without one for the embedded store, are the campaigns' own.
 pub fn command(args: &[String]) -> Result<ExitCode> {
@@ -16,15 +16,17 @@ pub fn command(args: &[String]) -> Result<ExitCode> {
         None => all(),
         Some((word, rest)) if word == "sqlite" => store("semel-sqlite", rest),
         Some((word, rest)) if word == "redis" => store("semel-redis", rest),
+        Some((word, rest)) if word == "s3" => store("semel-s3", rest),
         Some((word, rest)) if word == "effects" => effects(rest),
         Some(_) => store("semel-sqlite", args),
     }
 }
 
 fn all() -> Result<ExitCode> {
-    let run: [fn() -> Result<ExitCode>; 3] = [
+    let run: [fn() -> Result<ExitCode>; 4] = [
         || store("semel-sqlite", &[]),
         || store("semel-redis", &[]),
+        || store("semel-s3", &[]),
         || effects(&[]),
     ];
     for campaigns in run {

@@ -20,7 +20,7 @@ usage: cargo xtask <command>
   ci                     format, clippy without warnings, then test: what a change must pass
   bench [ARGS]           measure the embedded store against the raw SQLite ceiling
   bench server [PART]    measure a server: rate, million, hostile, large; all of them if nothing is said
-  faults [WHAT] [ARGS]   the long campaigns of `sqlite`, `redis` or `effects`; all of them if nothing is said
+  faults [WHAT] [ARGS]   the long campaigns of `sqlite`, `redis`, `s3` or `effects`; all of them if nothing is said
   mutants [--only NAME]  break the SQLite store on purpose and show that the conformance suite notices
 ";
 

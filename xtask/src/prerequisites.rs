@@ -64,9 +64,15 @@ const PREREQUISITES: &[Prerequisite] = &[
     },
     Prerequisite {
         name: "Python that makes environments",
-        needed_for: "clients made from the server's OpenAPI document",
+        needed_for: "clients made from the server's OpenAPI document, and S3 servers",
         is_present: python::makes_environments,
         debian_packages: &["python3", "python3-venv"],
+    },
+    Prerequisite {
+        name: "setpriv",
+        needed_for: "the private servers of the tests of semel-s3",
+        is_present: || answers("setpriv", "--version"),
+        debian_packages: &["util-linux"],
     },
     Prerequisite {
         name: "redis-server",

@@ -46,14 +46,18 @@ pub async fn run(command: StoreCommand, server: &Server, session: &Session) -> R
                 .await
         }
         StoreCommand::Work(args) => to.work(args).await,
+        #[cfg(feature = "redis")]
+        StoreCommand::Bridge(_) => Err(at_the_store()),
         StoreCommand::Demo(_)
         | StoreCommand::Serve(_)
         | StoreCommand::Outbox(_)
-        | StoreCommand::Doctor(_) => Err(Problem::usage(
-            "this command works on a store itself: allowed is --store, not --server",
-        )
-        .hint("--store URL, on a machine that reaches it")),
+        | StoreCommand::Doctor(_) => Err(at_the_store()),
     }
+}
+
+fn at_the_store() -> Problem {
+    Problem::usage("this command works on a store itself: allowed is --store, not --server")
+        .hint("--store URL, on a machine that reaches it")
 }
 
 /// A server, and where its answers are said.

@@ -49,7 +49,7 @@ fn a_server_relays_an_outbox() {
     shop.busy_timeout(std::time::Duration::from_secs(20)).unwrap();
     shop.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
         .unwrap();
-    let (mut child, address) = serve(&stage, &["--outbox", "sqlite:shop.db"]);
+    let (mut child, address) = stage.serve(&["--outbox", "sqlite:shop.db"]);
     let insert = "INSERT INTO semel_outbox (id, task, input) VALUES ('order-1-paid', 'receipt', '1')";
     shop.execute(insert, []).unwrap();
     stage.until("the event is a job", || {

@@ -31,7 +31,8 @@ pub enum Connect {
 
 /// Connects to the store a URL names, making it where it does not exist: `sqlite:jobs.db`, `memory:` and, with the
 /// feature `redis`, `redis://host:6379/0`, `rediss://…`, `redis+cluster://host:7000,host:7001` and
-/// `redis+sentinel://host:26379/master`.
+/// `redis+sentinel://host:26379/master`; with the feature `s3`, `s3://bucket/prefix?region=…`, and `endpoint=…` for a
+/// server that is not AWS.
 ///
 /// A `memory:` store is new each time; `memory:NAME` is shared by all who name it in this process.
 /// Every URL takes `?namespace=`.
@@ -169,6 +170,8 @@ async fn open(url: StoreUrl, how: Connect) -> Result<Arc<dyn Store>, StoreError>
         "redis" | "rediss" | "redis+cluster" | "rediss+cluster" | "redis+sentinel" | "rediss+sentinel" => {
             open_redis(url, how).await
         }
+        #[cfg(feature = "s3")]
+        "s3" => open_s3(url, how).await,
         other => Err(unknown(other).into()),
     }
 }
@@ -204,11 +207,21 @@ async fn open_redis(url: StoreUrl, how: Connect) -> Result<Arc<dyn Store>, Store
     Ok(Arc::new(RedisStore::open(options).await?))
 }
 
+#[cfg(feature = "s3")]
+async fn open_s3(url: StoreUrl, how: Connect) -> Result<Arc<dyn Store>, StoreError> {
+    use semel_s3::{S3Options, S3Store};
+
+    let mut options = S3Options::from_url(url.whole())?;
+    options.create = how == Connect::Create;
+    Ok(Arc::new(S3Store::open(options).await?))
+}
+
 /// What a URL may begin with, for whoever wrote another.
-const KNOWN: &str = if cfg!(feature = "redis") {
-    "sqlite:FILE, redis://HOST or memory:"
-} else {
-    "sqlite:FILE or memory:"
+const KNOWN: &str = match (cfg!(feature = "redis"), cfg!(feature = "s3")) {
+    (true, true) => "sqlite:FILE, redis://HOST, s3://BUCKET/PREFIX or memory:",
+    (true, false) => "sqlite:FILE, redis://HOST or memory:",
+    (false, true) => "sqlite:FILE, s3://BUCKET/PREFIX or memory:",
+    (false, false) => "sqlite:FILE or memory:",
 };
 
 fn unknown(scheme: &str) -> Invalid {

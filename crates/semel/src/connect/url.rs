@@ -13,7 +13,7 @@ pub struct StoreUrl {
     options: Vec<(String, String)>,
     asked: Vec<&'static str>,
     /// As it was written, with its password: for the store alone.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "s3"))]
     whole: String,
 }
 
@@ -45,7 +45,7 @@ impl StoreUrl {
             place,
             options,
             asked: Vec::new(),
-            #[cfg(feature = "redis")]
+            #[cfg(any(feature = "redis", feature = "s3"))]
             whole: url.to_owned(),
         })
     }
@@ -61,7 +61,7 @@ impl StoreUrl {
     }
 
     /// The URL as it was written, for a store that reads it itself. Never shown.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "s3"))]
     pub(super) fn whole(&self) -> &str {
         &self.whole
     }

@@ -1,0 +1,564 @@
+//! Reading, deciding, writing: how a cell changes.
+//!
+//! Three rules, each needed so that nothing gets lost between two requests:
+//! 1. A write is conditional, signed with a nonce, and read back where its answer is lost or undecided.
+//! 2. A job is advertised before it is written: the hint of a new place in the queue, and the entry of a new lease,
+//!    are there before the cell says so. A hint is a question, the cell is the answer.
+//! 3. An entry of an index goes only after the entry for where the job is now is there.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
+use semel_core::error::StoreError;
+use semel_core::ids::{JobId, Name};
+use semel_core::job::Phase;
+use semel_core::store::log_feed;
+use semel_core::time::Timestamp;
+
+use crate::bucket::{Bucket, Patience, Tag, Written};
+use crate::cell::Cell;
+use crate::clock::{Moment, Time, random};
+use crate::layout;
+use crate::record::Arrival;
+use crate::setup::Setup;
+use crate::wake::Wake;
+
+/// Requests of one call that are on their way at the same time.
+pub const AT_ONCE: usize = 32;
+/// Cells that are remembered. Beyond that everything is forgotten, and learned anew.
+const REMEMBERED: usize = 200_000;
+/// Locks by which the tasks of this process queue up for a cell.
+const STRIPES: usize = 512;
+
+/// What all calls of a handle share.
+pub struct Desk {
+    pub bucket: Bucket,
+    pub time: Arc<Time>,
+    pub namespace: Name,
+    pub wake: Wake,
+    /// The number of this handle.
+    pub handle: u32,
+    counted: Mutex<(i64, u32)>,
+    /// Cells as they were last seen; a write over one that has changed since is refused.
+    seen: Mutex<HashMap<String, (Tag, Arc<Cell>)>>,
+    /// In which cell a job is.
+    homes: Mutex<HashMap<JobId, String>>,
+    /// Leases as far as known, by the moment they run out.
+    due: Mutex<BTreeSet<(Timestamp, String)>>,
+    stripes: Vec<tokio::sync::Mutex<()>>,
+    setup: tokio::sync::Mutex<(u64, Arc<Setup>)>,
+    asked: std::sync::atomic::AtomicU64,
+    /// One task of this process claims at a time: they would only meet at the same hints.
+    pub claiming: tokio::sync::Mutex<()>,
+    /// Other processes claim too.
+    pub contended: std::sync::atomic::AtomicBool,
+    /// When lease entries were last looked through, in the store's milliseconds.
+    pub swept: std::sync::atomic::AtomicI64,
+    /// Queues and tasks known to be in use.
+    pub queues: Mutex<HashSet<Name>>,
+    pub tasks: Mutex<HashSet<Name>>,
+}
+
+/// A cell as it was read.
+#[derive(Clone)]
+pub struct Loaded {
+    pub name: String,
+    pub base: Option<(Tag, Arc<Cell>)>,
+    /// From memory, so perhaps not the newest.
+    pub remembered: bool,
+}
+
+impl Loaded {
+    /// The cell, or an empty one.
+    pub fn cell(&self) -> Cell {
+        self.base
+            .as_ref()
+            .map(|(_, cell)| Cell::clone(cell))
+            .unwrap_or_default()
+    }
+
+    /// A cell that is taken not to be there.
+    pub fn absent(name: String) -> Self {
+        Loaded {
+            name,
+            base: None,
+            remembered: true,
+        }
+    }
+
+    /// Whether it is about to be deleted: nobody writes it any more.
+    pub fn is_closed(&self) -> bool {
+        self.base.as_ref().is_some_and(|(_, cell)| cell.closed.is_some())
+    }
+
+    fn differs(&self, cell: &Cell) -> bool {
+        match &self.base {
+            Some((_, base)) => **base != *cell,
+            None => *cell != Cell::default(),
+        }
+    }
+}
+
+/// What came of a commit.
+pub enum Committed {
+    /// It is written; these index entries are out of date.
+    Done(Vec<String>),
+    /// Somebody else wrote, or nobody knows: look again.
+    Again,
+}
+
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Desk {
+    pub fn new(bucket: Bucket, time: Arc<Time>, namespace: Name) -> Self {
+        Desk {
+            bucket,
+            time,
+            namespace,
+            wake: Wake::default(),
+            handle: 0,
+            counted: Mutex::default(),
+            seen: Mutex::default(),
+            homes: Mutex::default(),
+            due: Mutex::default(),
+            stripes: (0..STRIPES).map(|_| tokio::sync::Mutex::default()).collect(),
+            setup: tokio::sync::Mutex::default(),
+            asked: std::sync::atomic::AtomicU64::new(1),
+            claiming: tokio::sync::Mutex::default(),
+            contended: std::sync::atomic::AtomicBool::new(false),
+            swept: std::sync::atomic::AtomicI64::new(i64::MIN),
+            queues: Mutex::default(),
+            tasks: Mutex::default(),
+        }
+    }
+
+    pub fn moment(&self) -> Moment {
+        self.time.moment()
+    }
+
+    /// The next place in the order of arrival.
+    pub fn arrival(&self, now: Timestamp) -> Arrival {
+        let mut counted = lock(&self.counted);
+        let (at, n) = &mut *counted;
+        if now.as_millis() > *at {
+            (*at, *n) = (now.as_millis(), 0);
+        }
+        *n += 1;
+        Arrival {
+            at: *at,
+            handle: self.handle,
+            n: *n,
+        }
+    }
+
+    /// The settings as they are now. Callers that come together share one reading.
+    pub async fn setup(&self) -> Result<Arc<Setup>, StoreError> {
+        use std::sync::atomic::Ordering;
+        let mine = self.asked.load(Ordering::SeqCst);
+        let mut last = self.setup.lock().await;
+        if last.0 > mine {
+            return Ok(last.1.clone());
+        }
+        let begun = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
+        let loaded = self.read(layout::SETTINGS).await?;
+        let part = loaded.base.as_ref().and_then(|(_, cell)| cell.setup.as_ref());
+        *last = (begun, Arc::new(Setup::read(part)));
+        Ok(last.1.clone())
+    }
+
+    /// Reads a cell.
+    pub async fn read(&self, name: &str) -> Result<Loaded, StoreError> {
+        let base = match self.bucket.get(name).await? {
+            Some((bytes, tag)) => {
+                let known = lock(&self.seen)
+                    .get(name)
+                    .filter(|(seen, _)| *seen == tag)
+                    .cloned();
+                let cell = match known {
+                    Some((_, cell)) => cell,
+                    None => Arc::new(Cell::decode(name, &bytes)?),
+                };
+                self.remember(name, &tag, &cell);
+                Some((tag, cell))
+            }
+            None => {
+                lock(&self.seen).remove(name);
+                None
+            }
+        };
+        Ok(Loaded {
+            name: name.to_owned(),
+            base,
+            remembered: false,
+        })
+    }
+
+    /// A cell as it was last seen, or read.
+    pub async fn recall(&self, name: &str) -> Result<Loaded, StoreError> {
+        let known = lock(&self.seen).get(name).cloned();
+        match known {
+            Some(base) => Ok(Loaded {
+                name: name.to_owned(),
+                base: Some(base),
+                remembered: true,
+            }),
+            None => self.read(name).await,
+        }
+    }
+
+    /// A cell as it was last seen, if it was.
+    pub fn seen_cell(&self, name: &str) -> Option<Arc<Cell>> {
+        lock(&self.seen).get(name).map(|(_, cell)| cell.clone())
+    }
+
+    /// The tag under which a cell was last seen.
+    pub fn seen_tag(&self, name: &str) -> Option<Tag> {
+        lock(&self.seen).get(name).map(|(tag, _)| tag.clone())
+    }
+
+    /// How many cells are remembered.
+    pub fn seen_cells(&self) -> usize {
+        lock(&self.seen).len()
+    }
+
+    /// Forgets objects that are about to go.
+    pub fn forget(&self, names: &[String]) {
+        let mut seen = lock(&self.seen);
+        names.iter().for_each(|name| drop(seen.remove(name)));
+    }
+
+    fn remember(&self, name: &str, tag: &Tag, cell: &Arc<Cell>) {
+        let mut seen = lock(&self.seen);
+        if seen.len() >= REMEMBERED {
+            seen.clear();
+        }
+        seen.insert(name.to_owned(), (tag.clone(), cell.clone()));
+        drop(seen);
+        if cell.jobs.is_empty() || cell.points_to.is_some() {
+            return;
+        }
+        let mut homes = lock(&self.homes);
+        if homes.len() >= REMEMBERED {
+            homes.clear();
+        }
+        let mut due = lock(&self.due);
+        for job in &cell.jobs {
+            homes.insert(job.spec.id.clone(), name.to_owned());
+            if let (Phase::Running, Some(until)) = (job.life.phase, job.life.until) {
+                due.insert((until, name.to_owned()));
+            }
+        }
+    }
+
+    /// A lease somebody else gave.
+    pub fn expect(&self, until: Timestamp, cell: &str) {
+        lock(&self.due).insert((until, cell.to_owned()));
+    }
+
+    /// Cells with leases that should have run out by now.
+    pub fn late(&self, now: Timestamp, most: usize) -> Vec<String> {
+        let mut due = lock(&self.due);
+        let mut late = Vec::new();
+        while late.len() < most
+            && let Some((until, _)) = due.first()
+            && *until <= now
+        {
+            late.extend(due.pop_first().map(|(_, cell)| cell));
+        }
+        late.dedup();
+        late
+    }
+
+    /// The cell a job is written in, if there is such a job or was one. One that was moved out is brought home.
+    pub async fn home(&self, id: &JobId) -> Result<Option<String>, StoreError> {
+        let home = self.address(id).await?;
+        if let Some(home) = &home
+            && self.seen_cell(home).is_some_and(|cell| cell.moved.contains(id))
+        {
+            self.bring_home(id, home).await?;
+        }
+        Ok(home)
+    }
+
+    /// The cell a job belongs to, if there is such a job or was one.
+    pub async fn address(&self, id: &JobId) -> Result<Option<String>, StoreError> {
+        let known = lock(&self.homes).get(id).cloned();
+        if let Some(home) = known
+            && self.seen_cell(&home).is_some_and(|cell| cell.find(id).is_some())
+        {
+            return Ok(Some(home));
+        }
+        let Some(name) = layout::task_of(id) else {
+            return Ok(None);
+        };
+        let loaded = self.read(&name).await?;
+        let Some((_, cell)) = &loaded.base else {
+            return Ok(None);
+        };
+        let home = match &cell.points_to {
+            Some(pointer) => {
+                self.read(&pointer.cell).await?;
+                pointer.cell.clone()
+            }
+            None => name,
+        };
+        lock(&self.homes).insert(id.clone(), home.clone());
+        Ok(Some(home))
+    }
+
+    /// The tasks of this process take turns at a cell; other processes are met by the condition of the write.
+    pub async fn turn(&self, name: &str) -> tokio::sync::MutexGuard<'_, ()> {
+        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        self.stripes[(hash % STRIPES as u64) as usize].lock().await
+    }
+
+    /// Changes a cell: `work` decides on a copy of it, as often as it takes to write what it decided over exactly
+    /// what it saw. Leases that have run out are taken back first, and jobs of removed queues are gone.
+    ///
+    /// With `recall`, it may begin with the cell as last seen: a write over an older one is refused, and an answer
+    /// that needs no write is only given after reading.
+    pub async fn change<T: Clone>(
+        &self,
+        name: &str,
+        recall: bool,
+        setup: &Setup,
+        mut work: impl FnMut(&mut Cell, Moment) -> T,
+    ) -> Result<T, StoreError> {
+        let _turn = self.turn(name).await;
+        let mut tried: Vec<(u64, T)> = Vec::new();
+        let mut patience = Patience::new();
+        let mut loaded = match recall {
+            true => self.recall(name).await?,
+            false => self.read(name).await?,
+        };
+        loop {
+            let moment = self.moment();
+            let mut cell = loaded.cell();
+            cell.void(setup, moment);
+            cell.expire(moment);
+            let answer = work(&mut cell, moment);
+            if !loaded.differs(&cell) {
+                if !loaded.remembered {
+                    return Ok(answer);
+                }
+                loaded = self.read(name).await?;
+                continue;
+            }
+            if loaded.is_closed() {
+                patience.again("waiting for an object to go").await?;
+                loaded = self.read(name).await?;
+                continue;
+            }
+            let nonce = random();
+            tried.push((nonce, answer.clone()));
+            match self.commit(&loaded, cell, nonce, moment).await? {
+                Committed::Done(stale) => {
+                    self.sweep(stale).await?;
+                    return Ok(answer);
+                }
+                Committed::Again => {}
+            }
+            loaded = self.read(name).await?;
+            if let Some((_, cell)) = &loaded.base
+                && let Some((_, answer)) = tried.iter().find(|(nonce, _)| cell.was_written_by(*nonce))
+            {
+                return Ok(answer.clone());
+            }
+            if tried.len() > 1 {
+                patience.again("changing a cell").await?;
+            }
+        }
+    }
+
+    /// Writes a cell over what was read. First its jobs are advertised (rule 2).
+    pub async fn commit(
+        &self,
+        loaded: &Loaded,
+        mut cell: Cell,
+        nonce: u64,
+        moment: Moment,
+    ) -> Result<Committed, StoreError> {
+        let name = &loaded.name;
+        let before = loaded
+            .base
+            .as_ref()
+            .map(|(_, cell)| cell.clone())
+            .unwrap_or_default();
+        let (mut fresh, mut stale, mut feeds) = (Vec::new(), Vec::new(), Vec::new());
+        let mut ends = false;
+        for job in &mut cell.jobs {
+            let old = before.find(&job.spec.id);
+            let spot = old.and_then(|old| old.spot());
+            if spot != job.spot() {
+                if spot.is_some() {
+                    stale.extend(old.map(|old| layout::hint(name, old)));
+                }
+                if job.spot().is_some() {
+                    job.placement += 1;
+                    fresh.push(layout::hint(name, job));
+                }
+                ends |= job.life.phase.is_terminal();
+            } else if old.is_none_or(|old| old.life.phase != job.life.phase) {
+                ends |= job.life.phase.is_terminal();
+            }
+            if old.is_some_and(|old| old.logged && !job.logged) {
+                feeds.push(job.spec.id.clone());
+            }
+        }
+        for old in &before.jobs {
+            if cell.find(&old.spec.id).is_none() {
+                stale.extend(old.spot().map(|_| layout::hint(name, old)));
+                ends |= !old.life.phase.is_terminal();
+                if old.logged {
+                    feeds.push(old.spec.id.clone());
+                }
+            }
+        }
+        let work = !fresh.is_empty();
+        let hints = fresh.iter().map(|hint| self.bucket.put(hint, Vec::new()).boxed());
+        at_once(hints.collect()).await?;
+        cell.describe(moment.now);
+        cell.sign(nonce);
+        let tag = loaded.base.as_ref().map(|(tag, _)| tag);
+        let tag = match self.bucket.write(name, cell.encode(), tag).await? {
+            Written::Done(Some(tag)) => Some(tag),
+            Written::Done(None) => None,
+            Written::Refused | Written::Undecided => {
+                lock(&self.seen).remove(name);
+                let read = self.read(name).await?;
+                match &read.base {
+                    Some((_, now)) if now.was_written_by(nonce) => None,
+                    _ => return Ok(Committed::Again),
+                }
+            }
+        };
+        if let Some(tag) = tag {
+            self.remember(name, &tag, &Arc::new(cell));
+        }
+        self.wake.signal(work, ends);
+        for id in feeds {
+            self.drop_feed(&log_feed(&id)).await?;
+        }
+        Ok(Committed::Done(stale))
+    }
+
+    /// Removes index entries that are out of date.
+    pub async fn sweep(&self, names: Vec<String>) -> Result<(), StoreError> {
+        match names.is_empty() {
+            true => Ok(()),
+            false => self.bucket.delete(names).await,
+        }
+    }
+
+    /// Everything in some directories: what has not changed since it was last seen is not read again.
+    /// Says how many bytes that is.
+    pub async fn all(&self, directories: &[&str]) -> Result<(Vec<(String, Arc<Cell>)>, u64), StoreError> {
+        let mut listed = Vec::new();
+        for directory in directories {
+            listed.extend(self.bucket.list(directory, None, usize::MAX).await?);
+        }
+        let bytes = listed.iter().map(|one| one.size).sum();
+        let known: Vec<Option<Arc<Cell>>> = {
+            let seen = lock(&self.seen);
+            let known = |name: &str, tag: &Tag| {
+                let (seen, cell) = seen.get(name)?;
+                (seen == tag).then(|| cell.clone())
+            };
+            listed.iter().map(|one| known(&one.name, &one.tag)).collect()
+        };
+        let cells = listed.into_iter().zip(known).map(|(one, known)| {
+            let look = async move {
+                let cell = match known {
+                    Some(cell) => Some(cell),
+                    None => self.read(&one.name).await?.base.map(|(_, cell)| cell),
+                };
+                Ok(cell.map(|cell| (one.name, cell)))
+            };
+            look.boxed()
+        });
+        let cells: Vec<Option<(String, Arc<Cell>)>> = at_once(cells.collect()).await?;
+        Ok((cells.into_iter().flatten().collect(), bytes))
+    }
+
+    /// Everything that has jobs, as a reader sees it: jobs of removed queues are gone.
+    pub async fn cells(&self, setup: &Setup) -> Result<(Vec<(String, Arc<Cell>)>, u64), StoreError> {
+        let (cells, bytes) = self.all(&[layout::KEYS, layout::TASKS]).await?;
+        let moment = self.moment();
+        let moved: HashSet<(&str, &JobId)> = cells
+            .iter()
+            .flat_map(|(name, cell)| cell.moved.iter().map(move |id| (name.as_str(), id)))
+            .collect();
+        // A job that was moved out is there as long as its key says so.
+        let is_left = |cell: &Cell| {
+            let key = cell.points_to.as_ref().map(|pointer| pointer.cell.as_str());
+            key.is_some_and(|key| !cell.jobs.iter().all(|job| moved.contains(&(key, &job.spec.id))))
+        };
+        let left: HashSet<String> = cells
+            .iter()
+            .filter(|(_, cell)| is_left(cell))
+            .map(|(name, _)| name.clone())
+            .collect();
+        let shown = |(name, cell): (String, Arc<Cell>)| {
+            let left = left.contains(&name);
+            if !left && !cell.jobs.iter().any(|job| setup.is_void(job)) {
+                return (name, cell);
+            }
+            let mut shown = Cell::clone(&cell);
+            if left {
+                shown.jobs.clear();
+            }
+            shown.void(setup, moment);
+            (name, Arc::new(shown))
+        };
+        Ok((cells.into_iter().map(shown).collect(), bytes))
+    }
+}
+
+/// Does things at the same time; what came of them, in order.
+pub async fn at_once<T: Send>(
+    things: Vec<BoxFuture<'_, Result<T, StoreError>>>,
+) -> Result<Vec<T>, StoreError> {
+    stream::iter(things).buffered(AT_ONCE).try_collect().await
+}
+
+/// One outcome per item, in order. Items that concern the same thing are done one after another, others at once.
+pub async fn each<'a, I: Send + 'a, O: Send + 'a>(
+    items: Vec<I>,
+    route: impl Fn(&I) -> String,
+    work: impl Fn(I) -> BoxFuture<'a, Result<O, StoreError>> + Send + Sync,
+) -> Result<Vec<O>, StoreError> {
+    let count = items.len();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut groups: Vec<Vec<(usize, I)>> = Vec::new();
+    for (at, item) in items.into_iter().enumerate() {
+        let group = *places.entry(route(&item)).or_insert_with(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        groups[group].push((at, item));
+    }
+    let work = &work;
+    let run = groups.into_iter().map(|group| {
+        let one_by_one = async move {
+            let mut answers = Vec::with_capacity(group.len());
+            for (at, item) in group {
+                answers.push((at, work(item).await?));
+            }
+            Ok(answers)
+        };
+        one_by_one.boxed()
+    });
+    let done: Vec<Vec<(usize, O)>> = at_once(run.collect()).await?;
+    let mut answers: Vec<Option<O>> = (0..count).map(|_| None).collect();
+    for (at, answer) in done.into_iter().flatten() {
+        answers[at] = Some(answer);
+    }
+    let whole: Option<Vec<O>> = answers.into_iter().collect();
+    whole.ok_or_else(|| StoreError::corrupt("an item was not answered"))
+}

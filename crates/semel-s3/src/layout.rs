@@ -1,0 +1,273 @@
+//! Every name an object can have, in one place. All of them are below the store's prefix and a directory for the
+//! namespace; text of users appears only as hexadecimal digests or hexadecimal bytes, so it never becomes a path.
+//!
+//! | name | content | role |
+//! |---|---|---|
+//! | `idempotency/{hh}/{key digest}.json` | everything about one key: its jobs, their steps, what was absorbed into them | truth |
+//! | `tasks/{hh}/{id}.json` | a job without a key; or, for a job with one, where it is; or what became of an absorbed submission | truth |
+//! | `guards/{hh}/{digest}.json` | a guarded key | truth |
+//! | `ready/{lane}/{priority}/{run_at}-{arrival}-{id}.{placement}.{cell}` | nothing: the name says that a job may be waiting | hint |
+//! | `leases/{until}-{token}.json` | the jobs of one claim or one round of heartbeats | hint |
+//! | `claims/{hh}/{token}.json` | what a claim went for, so that the same claim is given it again | truth |
+//! | `groups/{fields digest}/{key digest}` | nothing: a hybrid key with these fields | hint |
+//! | `documents/{kind}/{name}.json` | a small versioned document | truth |
+//! | `feeds/{digest}/…` | the newest entries of a feed, and full pages of older ones | truth |
+//! | `control/settings.json`, `control/sums.json`, `control/handles.json` | pauses and removals; counters of what is gone; how many handles there were | truth |
+//! | `names/queues/…`, `names/tasks/…` | nothing: queues and tasks in use | hint |
+//! | `history/{minute}.json` | the counters of a minute | truth |
+
+use semel_core::ids::{Digest, JobId, Name, Token};
+use semel_core::job::Life;
+use semel_core::time::Timestamp;
+use sha2::{Digest as _, Sha256};
+
+use crate::record::{Arrival, Record};
+
+/// The version of this layout. A store of another one is refused.
+pub const FORMAT: u32 = 1;
+
+/// Pauses, removals, closed intakes.
+pub const SETTINGS: &str = "control/settings.json";
+/// Counters of what is gone, and the baseline of a reset.
+pub const SUMS: &str = "control/sums.json";
+/// How many handles there were.
+pub const HANDLES: &str = "control/handles.json";
+/// Where a probe writes.
+pub const PROBE: &str = "control/probe";
+/// Jobs without keys, pointers, absorbed submissions.
+pub const TASKS: &str = "tasks";
+/// Keys.
+pub const KEYS: &str = "idempotency";
+/// Guarded keys.
+pub const GUARDS: &str = "guards";
+/// Jobs that may be waiting.
+pub const READY: &str = "ready";
+/// Jobs that may be running.
+pub const LEASES: &str = "leases";
+/// What claims went for.
+pub const CLAIMS: &str = "claims";
+/// Snapshots of the counters.
+pub const HISTORY: &str = "history";
+/// Documents.
+pub const DOCUMENTS: &str = "documents";
+/// Feeds.
+pub const FEEDS: &str = "feeds";
+
+/// The first 128 bits of a digest of some text: enough to tell names apart that one operator chooses.
+pub fn short(text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    digest[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The cell of a key.
+pub fn key_cell(digest: Digest) -> String {
+    let digest = digest.to_string();
+    format!("{KEYS}/{}/{digest}.json", &digest[..2])
+}
+
+/// The key of a cell.
+pub fn digest_of(name: &str) -> Option<Digest> {
+    let file = name.strip_prefix(KEYS)?.rsplit('/').next()?;
+    file.strip_suffix(".json")?.parse().ok()
+}
+
+/// The object of a token: the cell of a job without a key, a pointer, or an absorbed submission.
+pub fn task(token: &str) -> String {
+    // A token begins with the time: its end spreads.
+    format!("{TASKS}/{}/{token}.json", &token[token.len() - 2..])
+}
+
+/// The object of a job, if a job can have this id at all.
+pub fn task_of(id: &JobId) -> Option<String> {
+    let token: Token = id.as_str().parse().ok()?;
+    (JobId::from(token) == *id).then(|| task(id.as_str()))
+}
+
+/// A guarded key.
+pub fn guard(digest: Digest) -> String {
+    let digest = digest.to_string();
+    format!("{GUARDS}/{}/{digest}.json", &digest[..2])
+}
+
+/// What a claim went for.
+pub fn claim(token: Token) -> String {
+    let token = token.to_string();
+    format!("{CLAIMS}/{}/{token}.json", &token[token.len() - 2..])
+}
+
+/// The token of an object that is named after one.
+pub fn token_of(name: &str) -> Option<Token> {
+    name.rsplit('/').next()?.strip_suffix(".json")?.parse().ok()
+}
+
+/// Hybrid keys with the same fields.
+pub fn group(fields: Digest) -> String {
+    format!("groups/{fields}")
+}
+
+/// The entry of a hybrid key among those with the same fields.
+pub fn in_group(fields: Digest, digest: Digest) -> String {
+    format!("groups/{fields}/{digest}")
+}
+
+/// A queue in use.
+pub fn queue(name: &Name) -> String {
+    format!("names/queues/{}", hex(name.as_str().as_bytes()))
+}
+
+/// A task in use.
+pub fn kind_of_work(name: &Name) -> String {
+    format!("names/tasks/{}", hex(name.as_str().as_bytes()))
+}
+
+/// The text that the last part of a name spells in hexadecimal.
+pub fn text_of(name: &str) -> Option<Name> {
+    let digits = name.rsplit('/').next()?;
+    let pairs = (0..digits.len() / 2).map(|at| u8::from_str_radix(digits.get(at * 2..at * 2 + 2)?, 16).ok());
+    let bytes: Option<Vec<u8>> = pairs.collect();
+    Name::new(String::from_utf8(bytes?).ok()?).ok()
+}
+
+/// A snapshot of the counters.
+pub fn snapshot(minute: Timestamp) -> String {
+    format!("{HISTORY}/{:015}.json", minute.as_millis())
+}
+
+/// The minute of a snapshot.
+pub fn snapshot_at(name: &str) -> Option<Timestamp> {
+    let file = name.rsplit('/').next()?.strip_suffix(".json")?;
+    file.parse().ok().map(Timestamp::from_millis)
+}
+
+/// The documents of a kind.
+pub fn documents(kind: &Name) -> String {
+    format!("{DOCUMENTS}/{}", hex(kind.as_str().as_bytes()))
+}
+
+/// The bytes of a document's name that its object shows.
+const SHOWN: usize = 200;
+
+/// A document.
+pub fn document(kind: &Name, name: &str) -> String {
+    let directory = documents(kind);
+    match name.len() <= SHOWN {
+        true => format!("{directory}/{}.json", hex(name.as_bytes())),
+        false => format!(
+            "{directory}/{}-{}.json",
+            hex(&name.as_bytes()[..SHOWN]),
+            short(name)
+        ),
+    }
+}
+
+/// The directory of a feed.
+pub fn feed(name: &str) -> String {
+    format!("{FEEDS}/{}", short(name))
+}
+
+/// The newest entries of a feed.
+pub fn feed_head(name: &str) -> String {
+    format!("{}/head.json", feed(name))
+}
+
+/// A full page of a feed.
+pub fn feed_page(name: &str, first: i64, nonce: u64) -> String {
+    format!("{}/{first:019}-{nonce:016x}.json", feed(name))
+}
+
+/// The directory of waiting jobs of one task in one queue.
+pub fn lane(queue: &Name, task: &Name) -> String {
+    format!("{}.{}", short(queue.as_str()), short(task.as_str()))
+}
+
+/// A lease entry. Entries sort by the moment they are about.
+pub fn lease(until: Timestamp, token: &str) -> String {
+    format!("{LEASES}/{:015}-{token}.json", until.as_millis().max(0))
+}
+
+/// The moment a lease entry is about.
+pub fn lease_until(name: &str) -> Option<Timestamp> {
+    let (_, file) = name.split_once('/')?;
+    let (until, _) = file.split_once('-')?;
+    until.parse().ok().map(Timestamp::from_millis)
+}
+
+/// The place of a waiting job in the index.
+pub fn hint(cell: &str, record: &Record) -> String {
+    let Life { priority, run_at, .. } = &record.life;
+    format!(
+        "{READY}/{}/{:03}/{:015}-{}-{}.{}.{}",
+        lane(&record.spec.queue, &record.spec.task),
+        100 - i32::from(*priority),
+        run_at.as_millis().max(0),
+        record.arrival,
+        record.spec.id,
+        record.placement,
+        cell_word(cell),
+    )
+}
+
+/// A cell as part of the name of a hint.
+fn cell_word(cell: &str) -> String {
+    let file = cell.rsplit('/').next().unwrap_or(cell);
+    let file = file.strip_suffix(".json").unwrap_or(file);
+    let kind = if cell.starts_with(KEYS) { 'k' } else { 't' };
+    format!("{kind}{file}")
+}
+
+/// A hint, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hint {
+    /// Smaller is better.
+    pub band: u16,
+    /// Not before.
+    pub run_at: Timestamp,
+    /// What breaks ties.
+    pub arrival: Arrival,
+    /// The job.
+    pub id: String,
+    /// Which of its times in the queue.
+    pub placement: u32,
+    /// Where the job is.
+    pub cell: String,
+    /// The whole name.
+    pub name: String,
+    /// When it was written, in seconds, as the server says.
+    pub written: i64,
+}
+
+impl Hint {
+    /// Reads the name of a hint.
+    pub fn parse(name: &str) -> Option<Hint> {
+        let mut parts = name.split('/').skip(2);
+        let (band, file) = (parts.next()?, parts.next()?);
+        let (run_at, rest) = file.split_once('-')?;
+        let (arrival, rest) = rest.split_once('-')?;
+        let mut words = rest.split('.');
+        let (id, placement, cell) = (words.next()?, words.next()?, words.next()?);
+        let (kind, file) = cell.split_at_checked(1)?;
+        let cell = match kind {
+            "k" => format!("{KEYS}/{}/{file}.json", file.get(..2)?),
+            _ => task(file),
+        };
+        Some(Hint {
+            band: band.parse().ok()?,
+            run_at: Timestamp::from_millis(run_at.parse().ok()?),
+            arrival: Arrival::parse(arrival)?,
+            id: id.to_owned(),
+            placement: placement.parse().ok()?,
+            cell,
+            name: name.to_owned(),
+            written: 0,
+        })
+    }
+}
+
+/// A name after every name of a band: those begin with digits.
+pub fn after_band(lane: &str, band: u16) -> String {
+    format!("{READY}/{lane}/{band:03}/z")
+}

@@ -1,0 +1,154 @@
+//! Leases that run out. Their entries are hints, sorted by the moment they are about: a dead worker's jobs are found
+//! without looking at all jobs.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures_util::FutureExt as _;
+use semel_core::error::StoreError;
+use semel_core::ids::JobId;
+use semel_core::job::Phase;
+use semel_core::lifecycle;
+use semel_core::time::Timestamp;
+
+use crate::cell::{Cell, Claim};
+use crate::clock::random;
+use crate::desk::{Desk, at_once};
+use crate::layout;
+use crate::setup::Setup;
+
+/// Leases taken back at the beginning of a call.
+const PER_CALL: usize = 1_000;
+/// How often lease entries are looked through, in milliseconds.
+const EVERY: i64 = 1_000;
+
+impl Desk {
+    /// Takes back the leases known to have run out; what every call that writes does first.
+    pub async fn tend(&self, setup: &Setup) -> Result<usize, StoreError> {
+        self.tend_some(setup, PER_CALL).await
+    }
+
+    /// The same, at most so many cells. Says how many leases it took back.
+    pub async fn tend_some(&self, setup: &Setup, most: usize) -> Result<usize, StoreError> {
+        let late = self.late(self.moment().now, most);
+        let tended = late.iter().map(|cell| self.tend_one(cell, setup).boxed());
+        let expired = at_once(tended.collect()).await?;
+        Ok(expired.into_iter().sum())
+    }
+
+    async fn tend_one(&self, name: &str, setup: &Setup) -> Result<usize, StoreError> {
+        let now = self.moment().now;
+        let loaded = self.recall(name).await?;
+        let is_late = |cell: &Cell| {
+            let late = cell
+                .jobs
+                .iter()
+                .filter(|job| lifecycle::is_expired(&job.life, now));
+            late.filter(|job| !setup.is_void(job)).count()
+        };
+        let late = loaded.base.as_ref().map_or(0, |(_, cell)| is_late(cell));
+        if late > 0 {
+            self.change(name, true, setup, |_, _| ()).await?;
+        }
+        Ok(late)
+    }
+
+    /// Writes the entry of some leases, before the leases themselves are written.
+    pub async fn advertise(
+        &self,
+        until: Timestamp,
+        token: &str,
+        jobs: Vec<(String, JobId)>,
+    ) -> Result<(), StoreError> {
+        let entry = Cell {
+            claim: Some(Claim {
+                jobs,
+                forget_at: until,
+            }),
+            nonce: random(),
+            ..Cell::default()
+        };
+        self.bucket
+            .put(&layout::lease(until, token), entry.encode())
+            .await
+    }
+
+    /// Looks through the lease entries, if that was not done within the last second.
+    pub async fn sweep_leases(&self, setup: &Setup) -> Result<(), StoreError> {
+        let now = self.moment().now.as_millis();
+        let last = self.swept.load(Ordering::Acquire);
+        if now < last.saturating_add(EVERY) {
+            return Ok(());
+        }
+        self.swept.store(now, Ordering::Release);
+        self.sweep_due_leases(setup).await.map(|_| ())
+    }
+
+    /// Takes back the leases that have run out by their entries, whoever gave them. Says how many.
+    pub async fn sweep_due_leases(&self, setup: &Setup) -> Result<usize, StoreError> {
+        let now = self.moment().now;
+        let listed = self.bucket.list(layout::LEASES, None, 1_000).await?;
+        let due: Vec<String> = listed
+            .into_iter()
+            .filter(|one| layout::lease_until(&one.name).is_some_and(|until| until <= now))
+            .map(|one| one.name)
+            .collect();
+        let visits = due.iter().map(|name| self.visit(name, setup).boxed());
+        let expired = at_once(visits.collect()).await?;
+        self.sweep(due).await?;
+        Ok(expired.into_iter().sum())
+    }
+
+    /// Makes sure that no job of an entry needs it any more (rule 3).
+    async fn visit(&self, name: &str, setup: &Setup) -> Result<usize, StoreError> {
+        let Some(claim) = self.entry(name).await? else {
+            return Ok(0);
+        };
+        let mut expired = 0;
+        for (cell, id) in &claim.jobs {
+            expired += self.tend_one(cell, setup).await?;
+            let loaded = self.recall(cell).await?;
+            let job = loaded.base.as_ref().and_then(|(_, cell)| cell.find(id));
+            if let Some(job) = job
+                && let (Phase::Running, Some(until)) = (job.life.phase, job.life.until)
+            {
+                let token = format!("{:016x}", random());
+                self.advertise(until, &token, vec![(cell.clone(), id.clone())])
+                    .await?;
+            }
+        }
+        Ok(expired)
+    }
+
+    async fn entry(&self, name: &str) -> Result<Option<Claim>, StoreError> {
+        let Some((bytes, _)) = self.bucket.get(name).await? else {
+            return Ok(None);
+        };
+        Ok(Cell::decode(name, &bytes)?.claim)
+    }
+
+    /// What a fresh handle has to know: which leases there are.
+    pub async fn learn_leases(&self) -> Result<(), StoreError> {
+        let listed = self.bucket.list(layout::LEASES, None, usize::MAX).await?;
+        let names: Vec<Arc<str>> = listed.iter().map(|one| Arc::from(one.name.as_str())).collect();
+        let entries = names.into_iter().map(|name| {
+            let read = async move {
+                let claim = self.entry(&name).await?;
+                Ok((name, claim))
+            };
+            read.boxed()
+        });
+        let entries: Vec<(Arc<str>, Option<Claim>)> = at_once(entries.collect()).await?;
+        for (name, claim) in entries {
+            let until = layout::lease_until(&name);
+            for ((cell, _), until) in claim
+                .into_iter()
+                .flat_map(|claim| claim.jobs)
+                .zip(std::iter::repeat(until))
+            {
+                self.expect(until.unwrap_or_default(), &cell);
+            }
+        }
+        Ok(())
+    }
+}

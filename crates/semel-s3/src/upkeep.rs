@@ -1,0 +1,248 @@
+//! Housekeeping: what time has made superfluous goes.
+
+use std::collections::{BTreeMap, HashMap};
+
+use futures_util::FutureExt as _;
+use semel_core::error::StoreError;
+use semel_core::ids::{Digest, JobId, Token};
+use semel_core::job::Phase;
+use semel_core::limits;
+use semel_core::store::{Retention, UpkeepReport, UpkeepRequest};
+use semel_core::time::{Millis, Timestamp};
+
+use crate::cell::Entry;
+use crate::desk::{Desk, each};
+use crate::inspect::Sight;
+use crate::layout;
+use crate::record::Record;
+use crate::setup::Setup;
+
+impl Desk {
+    pub async fn upkeep(&self, request: UpkeepRequest) -> Result<UpkeepReport, StoreError> {
+        let UpkeepRequest { retention, budget } = request;
+        let setup = self.setup().await?;
+        let mut expired = self.tend_some(&setup, budget).await?;
+        expired += self.sweep_due_leases(&setup).await?;
+        let sight = self.sight().await?;
+        let (pruned, stubbed) = self.prune_jobs(&sight, &retention, budget, &setup).await?;
+        let ledger = self.prune_ledger(&sight, retention.ledger, budget).await?;
+        let others = [
+            self.forget_claims(budget).await?,
+            self.prune_guards(budget).await?,
+            self.prune_feeds(budget).await?,
+            self.move_out(budget).await?,
+            self.retire(&setup, budget).await?,
+        ];
+        let counted = self.count_all().await?;
+        let snapshot = self.take_snapshot(&counted.raw(), self.moment().now).await?;
+        let spent = [expired, pruned + stubbed, ledger].into_iter().chain(others);
+        Ok(UpkeepReport {
+            expired: expired as u64,
+            pruned: pruned as u64,
+            stubbed: stubbed as u64,
+            ledger: ledger as u64,
+            snapshot,
+            more: spent.max().is_some_and(|most| most >= budget),
+        })
+    }
+
+    /// Removes jobs that ended long ago; of those that hold a key a stub stays.
+    async fn prune_jobs(
+        &self,
+        sight: &Sight,
+        retention: &Retention,
+        most: usize,
+        setup: &Setup,
+    ) -> Result<(usize, usize), StoreError> {
+        let mut old: Vec<(Option<Timestamp>, &str, JobId)> = Vec::new();
+        for (name, cell) in &sight.cells {
+            let outlived = cell
+                .jobs
+                .iter()
+                .filter(|job| is_outlived(job, retention, sight.now));
+            old.extend(outlived.map(|job| (job.life.finished_at, name.as_str(), job.spec.id.clone())));
+        }
+        old.sort();
+        old.truncate(most);
+        let route = |(_, name, _): &(Option<Timestamp>, &str, JobId)| (*name).to_owned();
+        let done = each(old, route, |(_, name, id)| {
+            async move {
+                self.change(name, true, setup, |cell, moment| {
+                    let job = cell.find(&id)?;
+                    is_outlived(job, retention, moment.now).then(|| cell.drop_content(&id, true, moment))
+                })
+                .await
+            }
+            .boxed()
+        })
+        .await?;
+        let count = |gone: bool| done.iter().filter(|it| **it == Some(gone)).count();
+        Ok((count(true), count(false)))
+    }
+
+    /// Removes entries of the ledger that are too old or too many; totals stay exact. Says how many.
+    async fn prune_ledger(&self, sight: &Sight, kept: Millis, most: usize) -> Result<usize, StoreError> {
+        let surplus = surplus(sight, kept, most);
+        let mut by_key: BTreeMap<Digest, Vec<(&str, Token)>> = BTreeMap::new();
+        for (name, entry) in &surplus {
+            by_key.entry(entry.digest).or_default().push((name, entry.token));
+        }
+        let keys: Vec<(Digest, Vec<(&str, Token)>)> = by_key.into_iter().collect();
+        each(
+            keys,
+            |(digest, _)| digest.to_string(),
+            |(digest, entries)| async move { self.fold_entries(digest, &entries).await }.boxed(),
+        )
+        .await?;
+        Ok(surplus.len())
+    }
+
+    /// Entries become a number in the cell of their key. First the number, with whom it is about; then the entries;
+    /// then it is forgotten whom it was about: so each is counted once at any time.
+    async fn fold_entries(&self, digest: Digest, entries: &[(&str, Token)]) -> Result<(), StoreError> {
+        let key = layout::key_cell(digest);
+        let nothing = &Setup::default();
+        self.change(&key, true, nothing, |cell, _| {
+            for (name, token) in entries {
+                if *name == key {
+                    let before = cell.entries.len();
+                    cell.entries
+                        .retain(|entry| entry.token != *token || entry.digest != digest);
+                    cell.absorbed += i64::try_from(before - cell.entries.len()).unwrap_or(0);
+                } else if !cell.folding.contains(token) {
+                    cell.folding.push(*token);
+                    cell.absorbed += 1;
+                }
+            }
+        })
+        .await?;
+        let elsewhere: Vec<(&str, Token)> =
+            entries.iter().copied().filter(|(name, _)| *name != key).collect();
+        if elsewhere.is_empty() {
+            return Ok(());
+        }
+        each(
+            elsewhere.clone(),
+            |(name, _)| (*name).to_owned(),
+            |(name, token)| {
+                async move {
+                    self.change(name, true, nothing, |cell, _| {
+                        cell.entries
+                            .retain(|entry| entry.token != token || entry.digest != digest);
+                    })
+                    .await
+                }
+                .boxed()
+            },
+        )
+        .await?;
+        self.change(&key, true, nothing, |cell, _| {
+            cell.folding
+                .retain(|token| !elsewhere.iter().any(|(_, gone)| gone == token));
+        })
+        .await
+    }
+
+    /// Forgets claims that nobody will send again; of those that still run, it asks again later. Says how many.
+    async fn forget_claims(&self, most: usize) -> Result<usize, StoreError> {
+        let (claims, _) = self.all(&[layout::CLAIMS]).await?;
+        let now = self.moment().now;
+        let due = claims.into_iter().filter_map(|(name, cell)| {
+            let claim = cell.claim.clone().filter(|claim| claim.forget_at <= now)?;
+            Some((name, claim))
+        });
+        let mut forgotten = Vec::new();
+        let mut looked = 0;
+        for (name, claim) in due.take(most) {
+            looked += 1;
+            let token: Option<Token> = layout::token_of(&name);
+            let mut runs = false;
+            for (cell, id) in &claim.jobs {
+                let loaded = self.recall(cell).await?;
+                let job = loaded.base.as_ref().and_then(|(_, cell)| cell.find(id));
+                runs |= job.is_some_and(|job| job.life.phase == Phase::Running && job.claim == token);
+            }
+            match runs {
+                true => {
+                    self.change(&name, true, &Setup::default(), |cell, moment| {
+                        if let Some(claim) = &mut cell.claim {
+                            claim.forget_at = moment.now.plus(limits::CLAIM_KEPT);
+                        }
+                    })
+                    .await?;
+                }
+                false => forgotten.push(name),
+            }
+        }
+        self.forget(&forgotten);
+        self.sweep(forgotten).await?;
+        Ok(looked)
+    }
+
+    async fn prune_guards(&self, most: usize) -> Result<usize, StoreError> {
+        let (guards, _) = self.all(&[layout::GUARDS]).await?;
+        let now = self.moment().now;
+        let lapsed = guards.into_iter().filter(|(_, cell)| {
+            let guard = cell.guard.as_ref();
+            guard.is_some_and(|guard| guard.expires_at <= now)
+        });
+        let lapsed: Vec<String> = lapsed.take(most).map(|(name, _)| name).collect();
+        let count = lapsed.len();
+        each(lapsed, String::clone, |name| {
+            async move {
+                self.change(&name, true, &Setup::default(), |cell, moment| {
+                    if cell
+                        .guard
+                        .as_ref()
+                        .is_some_and(|guard| guard.expires_at <= moment.now)
+                    {
+                        cell.guard = None;
+                    }
+                })
+                .await
+            }
+            .boxed()
+        })
+        .await?;
+        Ok(count)
+    }
+}
+
+/// Whether a job is past its retention, and something is to be done with it.
+fn is_outlived(job: &Record, retention: &Retention, now: Timestamp) -> bool {
+    let kept = match job.life.phase {
+        Phase::Complete => retention.complete,
+        _ => retention.failed,
+    };
+    let outlived = job.life.finished_at.is_some_and(|at| at.plus(kept) <= now);
+    outlived && job.life.phase.is_terminal() && !(job.stub && job.life.is_holder(now))
+}
+
+/// Entries that are too old, or too many for the store or their key, oldest first.
+fn surplus(sight: &Sight, kept: Millis, most: usize) -> Vec<(&str, &Entry)> {
+    let written_until = sight.now.as_millis().saturating_sub(kept.as_millis());
+    let mut entries: Vec<(&str, &Entry)> = sight
+        .cells
+        .iter()
+        .flat_map(|(name, cell)| cell.entries.iter().map(move |entry| (name.as_str(), entry)))
+        .collect();
+    entries.sort_by_key(|(_, entry)| entry.arrival);
+    let mut left = entries.len();
+    let mut of_key: HashMap<Digest, usize> = HashMap::new();
+    entries
+        .iter()
+        .for_each(|(_, entry)| *of_key.entry(entry.digest).or_default() += 1);
+    let mut surplus = Vec::new();
+    for (name, entry) in entries {
+        let of_key = of_key.entry(entry.digest).or_default();
+        let goes = entry.at.as_millis() <= written_until
+            || left > limits::LEDGER_PER_STORE
+            || *of_key > limits::LEDGER_PER_KEY;
+        if goes && surplus.len() < most {
+            left -= 1;
+            *of_key -= 1;
+            surplus.push((name, entry));
+        }
+    }
+    surplus
+}
