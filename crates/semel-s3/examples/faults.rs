@@ -5,7 +5,6 @@
 //! N` rounds of a thousand submissions of one key, `--kills N` kills under load. `--server moto` takes the other
 //! server. Each prints its counts; a violation ends the run with a panic.
 
-#[allow(dead_code, reason = "as a test it has tests of its own")]
 #[path = "../tests/bucket/mod.rs"]
 mod bucket;
 #[path = "../tests/campaigns/mod.rs"]
@@ -21,7 +20,7 @@ use conformance::{S3, server::Kind, with_server};
 use semel_conformance::campaign;
 
 /// Transitions on one store before a fresh one is taken.
-const PIECE: u64 = 50_000;
+const PIECE: u64 = 10_000;
 
 fn main() -> ExitCode {
     let mut args: Vec<String> = std::env::args().skip(1).collect();

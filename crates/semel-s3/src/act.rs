@@ -32,16 +32,21 @@ impl Desk {
             |(_, act)| async move { self.home_of(act).await }.boxed(),
         )
         .await?;
-        let items: Vec<(Act, Option<String>)> = batch.into_iter().zip(homes).collect();
-        // Acts on one cell go one after another; a replay may take a token that others name, so it waits for nobody.
-        let route = |(_, home): &(Act, Option<String>)| home.clone().unwrap_or_default();
-        each(items, route, |(act, home)| {
+        let now = self.moment().now;
+        // The order of fresh jobs is that of the batch, whichever is written first.
+        let items: Vec<(Act, Option<String>, Arrival)> = batch
+            .into_iter()
+            .zip(homes)
+            .map(|(act, home)| (act, home, self.arrival(now)))
+            .collect();
+        let route = |(_, home, _): &(Act, Option<String>, Arrival)| home.clone().unwrap_or_default();
+        each(items, route, |(act, home, arrival)| {
             async move {
                 if let Err(invalid) = act.check() {
                     return Ok(ActOutcome::Invalid(invalid));
                 }
                 match home {
-                    Some(home) => self.act_on(act, &home, setup).await,
+                    Some(home) => self.act_on(act, &home, arrival, setup).await,
                     None => Ok(ActOutcome::NotFound),
                 }
             }
@@ -60,9 +65,15 @@ impl Desk {
         }
     }
 
-    async fn act_on(&self, act: Act, home: &str, setup: &Setup) -> Result<ActOutcome, StoreError> {
+    async fn act_on(
+        &self,
+        act: Act,
+        home: &str,
+        arrival: Arrival,
+        setup: &Setup,
+    ) -> Result<ActOutcome, StoreError> {
         if let Act::Replay { id, token } = act {
-            return self.replay(&id, token, home, setup).await;
+            return self.replay(&id, token, arrival, home, setup).await;
         }
         let recall = !matches!(act, Act::Release { .. });
         self.change(home, recall, setup, |cell, moment| match &act {
@@ -85,6 +96,7 @@ impl Desk {
         &self,
         id: &JobId,
         token: Token,
+        arrival: Arrival,
         home: &str,
         setup: &Setup,
     ) -> Result<ActOutcome, StoreError> {
@@ -119,7 +131,7 @@ impl Desk {
             if let Ticket::Before(_) = pointed {
                 return Ok(ActOutcome::Invalid(Act::token_taken()));
             }
-            let answer = replay_as(&mut cell, id, token, self.arrival(moment.now), setup, moment);
+            let answer = replay_as(&mut cell, id, token, arrival, setup, moment);
             let nonce = random();
             tried.push((nonce, answer.clone()));
             if let Committed::Done(stale) = self.commit(&loaded, cell, nonce, moment).await? {

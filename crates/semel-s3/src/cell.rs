@@ -56,10 +56,13 @@ pub struct Cell {
     pub absorbed: i64,
     /// Entries elsewhere that are in `absorbed` already, and are about to go.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub folding: Vec<Token>,
+    pub folding: Vec<Arrival>,
     /// The highest generation this key was taken with.
     #[serde(skip_serializing_if = "is_zero")]
     pub generation: i64,
+    /// The highest fence a job in here was leased with: a token that comes back gets a higher one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub fence: i64,
     /// What was counted by writes of this object.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub counts: Vec<Tally>,

@@ -1,6 +1,6 @@
 //! Claims. The index of waiting jobs is asked for names, the cells for the truth.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use futures_util::FutureExt as _;
 use semel_core::error::{Invalid, StoreError};
@@ -296,7 +296,7 @@ impl Desk {
                 self.mind(&hint, &loaded, &id, stale).await?;
                 return Ok(Tried::Nothing);
             }
-            let claimed = take(&mut cell, &id, request, until, moment);
+            let claimed = take(&mut cell, &id, request, until, &self.fence, moment);
             let leased = || claimed.map_or(Tried::Nothing, |claimed| Tried::Leased(Box::new(claimed)));
             let nonce = random();
             if let Committed::Done(hints) = self.commit(&loaded, cell, nonce, moment).await? {
@@ -412,11 +412,15 @@ fn take(
     id: &JobId,
     request: &ClaimRequest,
     until: Timestamp,
+    given: &AtomicI64,
     moment: Moment,
 ) -> Option<Claimed> {
     let job = cell.find(id)?;
-    let fence = lifecycle::next_fence(job.life.fence, moment.micros);
+    let highest = job.life.fence.max(cell.fence).max(given.load(Ordering::Acquire));
+    let fence = lifecycle::next_fence(highest, moment.micros);
+    given.fetch_max(fence, Ordering::AcqRel);
     let life = lifecycle::lease(&job.life, fence, until, moment.now);
+    cell.fence = fence;
     cell.advance(id, life, moment);
     cell.amend(id, |record| {
         record.worker = Some(request.worker.clone());

@@ -54,6 +54,8 @@ pub struct Desk {
     pub claiming: tokio::sync::Mutex<()>,
     /// Other processes claim too.
     pub contended: std::sync::atomic::AtomicBool,
+    /// The highest fence this handle has given.
+    pub fence: std::sync::atomic::AtomicI64,
     /// When lease entries were last looked through, in the store's milliseconds.
     pub swept: std::sync::atomic::AtomicI64,
     /// Queues and tasks known to be in use.
@@ -130,6 +132,7 @@ impl Desk {
             asked: std::sync::atomic::AtomicU64::new(1),
             claiming: tokio::sync::Mutex::default(),
             contended: std::sync::atomic::AtomicBool::new(false),
+            fence: std::sync::atomic::AtomicI64::new(0),
             swept: std::sync::atomic::AtomicI64::new(i64::MIN),
             queues: Mutex::default(),
             tasks: Mutex::default(),

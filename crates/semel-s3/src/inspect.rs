@@ -86,7 +86,7 @@ impl Sight {
                 *totals.entry(digest).or_default() += cell.absorbed;
             }
         }
-        for entry in self.entries().filter(|entry| !folding.contains(&entry.token)) {
+        for entry in self.entries().filter(|entry| !folding.contains(&entry.arrival)) {
             *totals.entry(entry.digest).or_default() += 1;
         }
         totals

@@ -368,7 +368,8 @@ impl Desk {
                 self.sweep(stale).await?;
                 return Ok(Ticket::Ours);
             }
-            loaded = self.read(&name).await?;
+            // Just read back.
+            loaded = self.recall(&name).await?;
             let Some((_, own)) = &loaded.base else {
                 continue;
             };

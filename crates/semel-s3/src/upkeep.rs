@@ -14,7 +14,7 @@ use crate::cell::Entry;
 use crate::desk::{Desk, each};
 use crate::inspect::Sight;
 use crate::layout;
-use crate::record::Record;
+use crate::record::{Arrival, Record};
 use crate::setup::Setup;
 
 impl Desk {
@@ -83,62 +83,59 @@ impl Desk {
     /// Removes entries of the ledger that are too old or too many; totals stay exact. Says how many.
     async fn prune_ledger(&self, sight: &Sight, kept: Millis, most: usize) -> Result<usize, StoreError> {
         let surplus = surplus(sight, kept, most);
-        let mut by_key: BTreeMap<Digest, Vec<(&str, Token)>> = BTreeMap::new();
+        let mut by_key: BTreeMap<Digest, Vec<(&str, Arrival)>> = BTreeMap::new();
         for (name, entry) in &surplus {
-            by_key.entry(entry.digest).or_default().push((name, entry.token));
+            by_key
+                .entry(entry.digest)
+                .or_default()
+                .push((name, entry.arrival));
         }
-        let keys: Vec<(Digest, Vec<(&str, Token)>)> = by_key.into_iter().collect();
-        each(
-            keys,
-            |(digest, _)| digest.to_string(),
-            |(digest, entries)| async move { self.fold_entries(digest, &entries).await }.boxed(),
-        )
+        let keys: Vec<(Digest, Vec<(&str, Arrival)>)> = by_key.into_iter().collect();
+        let route = |(digest, _): &(Digest, Vec<(&str, Arrival)>)| digest.to_string();
+        each(keys, route, |(digest, entries)| {
+            async move { self.fold_entries(digest, &entries).await }.boxed()
+        })
         .await?;
         Ok(surplus.len())
     }
 
-    /// Entries become a number in the cell of their key. First the number, with whom it is about; then the entries;
-    /// then it is forgotten whom it was about: so each is counted once at any time.
-    async fn fold_entries(&self, digest: Digest, entries: &[(&str, Token)]) -> Result<(), StoreError> {
+    /// Entries become a number in the cell of their key. First the number, with what it is about; then the entries go;
+    /// then it is forgotten what it was about: so each is counted once at any time.
+    async fn fold_entries(&self, digest: Digest, entries: &[(&str, Arrival)]) -> Result<(), StoreError> {
         let key = layout::key_cell(digest);
         let nothing = &Setup::default();
         self.change(&key, true, nothing, |cell, _| {
-            for (name, token) in entries {
+            for (name, arrival) in entries {
                 if *name == key {
                     let before = cell.entries.len();
-                    cell.entries
-                        .retain(|entry| entry.token != *token || entry.digest != digest);
+                    cell.entries.retain(|entry| entry.arrival != *arrival);
                     cell.absorbed += i64::try_from(before - cell.entries.len()).unwrap_or(0);
-                } else if !cell.folding.contains(token) {
-                    cell.folding.push(*token);
+                } else if !cell.folding.contains(arrival) {
+                    cell.folding.push(*arrival);
                     cell.absorbed += 1;
                 }
             }
         })
         .await?;
-        let elsewhere: Vec<(&str, Token)> =
+        let elsewhere: Vec<(&str, Arrival)> =
             entries.iter().copied().filter(|(name, _)| *name != key).collect();
         if elsewhere.is_empty() {
             return Ok(());
         }
-        each(
-            elsewhere.clone(),
-            |(name, _)| (*name).to_owned(),
-            |(name, token)| {
-                async move {
-                    self.change(name, true, nothing, |cell, _| {
-                        cell.entries
-                            .retain(|entry| entry.token != token || entry.digest != digest);
-                    })
-                    .await
-                }
-                .boxed()
-            },
-        )
+        let route = |(name, _): &(&str, Arrival)| (*name).to_owned();
+        each(elsewhere.clone(), route, |(name, arrival)| {
+            let erase = async move {
+                self.change(name, true, nothing, |cell, _| {
+                    cell.entries.retain(|entry| entry.arrival != arrival);
+                })
+                .await
+            };
+            erase.boxed()
+        })
         .await?;
         self.change(&key, true, nothing, |cell, _| {
             cell.folding
-                .retain(|token| !elsewhere.iter().any(|(_, gone)| gone == token));
+                .retain(|arrival| !elsewhere.iter().any(|(_, gone)| gone == arrival));
         })
         .await
     }
