@@ -28,7 +28,7 @@ pub async fn enter(State(app): State<App>, mut request: Request, next: Next) -> 
     let path = request.uri().path().to_owned();
     let is_page = wants_page(&request);
     let checked = check(&app, &request);
-    let headers = request.headers().clone();
+    let headers = credentials(request.headers());
     let admitted = match checked {
         Ok(()) => who(&app, &headers).await,
         Err(problem) => Err(problem),
@@ -54,6 +54,17 @@ pub async fn enter(State(app): State<App>, mut request: Request, next: Next) -> 
         "request"
     );
     response
+}
+
+/// What tells who sent a request; the rest of its head is not copied.
+fn credentials(headers: &HeaderMap) -> HeaderMap {
+    let mut told = HeaderMap::new();
+    for name in [header::AUTHORIZATION, header::COOKIE] {
+        for value in headers.get_all(&name) {
+            told.append(name.clone(), value.clone());
+        }
+    }
+    told
 }
 
 /// Lets through who has the role.

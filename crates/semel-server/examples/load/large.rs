@@ -16,8 +16,8 @@ use crate::wire::{Wire, p99};
 
 const JOBS: usize = 1_000_000;
 /// Each is asked for so often, over more than a second: what is remembered for a second is made anew within.
-const TIMES: usize = 60;
-const PAUSE: Duration = Duration::from_millis(25);
+const TIMES: usize = 200;
+const PAUSE: Duration = Duration::from_millis(8);
 
 /// Fills a store, then looks at every page.
 pub async fn look(dir: &Path) -> Vec<Verdict> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::Verdict;
 use crate::process::Served;
@@ -48,7 +48,7 @@ pub async fn million(dir: &Path) -> Vec<Verdict> {
     const ALL: u64 = 1_000_000;
     let served = Served::start(&dir.join("million.db"));
     let counted = Arc::new(AtomicU64::new(0));
-    let mut callers = callers(&served, counted.clone(), move |n| n < ALL).await;
+    let calling = call(&served, counted.clone(), move |n| n < ALL);
     let mut seen = Vec::new();
     while seen.len() < 10 {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -56,7 +56,7 @@ pub async fn million(dir: &Path) -> Vec<Verdict> {
             seen.push(served.memory());
         }
     }
-    while callers.join_next().await.is_some() {}
+    calling.await.unwrap();
     println!("  MiB after each tenth: {seen:.0?}");
     let (early, late) = (seen[2], seen[9]);
     vec![Verdict::new(
@@ -98,10 +98,9 @@ async fn submit_for(served: &Served, lasting: Duration) -> (f64, u64) {
     let counted = Arc::new(AtomicU64::new(NEXT.load(Ordering::Relaxed)));
     let first = counted.load(Ordering::Relaxed);
     let begun = Instant::now();
-    let mut callers = callers(served, counted.clone(), move |_| begun.elapsed() < lasting).await;
-    while let Some(ended) = callers.join_next().await {
-        ended.unwrap();
-    }
+    call(served, counted.clone(), move |_| begun.elapsed() < lasting)
+        .await
+        .unwrap();
     let last = counted.load(Ordering::Relaxed);
     NEXT.store(last, Ordering::Relaxed);
     (
@@ -110,28 +109,42 @@ async fn submit_for(served: &Served, lasting: Duration) -> (f64, u64) {
     )
 }
 
-async fn callers(
+/// All callers on one thread: the other processor is the server's.
+fn call(
     served: &Served,
     counted: Arc<AtomicU64>,
     goes_on: impl Fn(u64) -> bool + Clone + Send + 'static,
-) -> JoinSet<()> {
-    let mut callers = JoinSet::new();
-    for _ in 0..CALLERS {
-        let mut wire = Wire::to(&served.address).await;
-        let (counted, goes_on) = (counted.clone(), goes_on.clone());
-        callers.spawn(async move {
-            loop {
-                let n = counted.fetch_add(1, Ordering::Relaxed);
-                if !goes_on(n) {
-                    return;
-                }
-                let body = format!(
-                    r#"{{"task":"load","input":{{"order":{n},"note":"{}"}},"idempotency_key":"ORD-{n}"}}"#,
-                    "x".repeat(100)
-                );
-                assert_eq!(wire.submit(&body).await, 201);
+) -> JoinHandle<()> {
+    let address = served.address.clone();
+    tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.unwrap().block_on(async {
+            let mut callers = JoinSet::new();
+            for _ in 0..CALLERS {
+                callers.spawn(one_after_another(
+                    address.clone(),
+                    counted.clone(),
+                    goes_on.clone(),
+                ));
+            }
+            while let Some(ended) = callers.join_next().await {
+                ended.unwrap();
             }
         });
+    })
+}
+
+async fn one_after_another(address: String, counted: Arc<AtomicU64>, goes_on: impl Fn(u64) -> bool) {
+    let mut wire = Wire::to(&address).await;
+    let note = "x".repeat(100);
+    loop {
+        let n = counted.fetch_add(1, Ordering::Relaxed);
+        if !goes_on(n) {
+            return;
+        }
+        let body = format!(
+            r#"{{"task":"load","input":{{"order":{n},"note":"{note}"}},"idempotency_key":"ORD-{n}"}}"#
+        );
+        assert_eq!(wire.submit(&body).await, 201);
     }
-    callers
 }
