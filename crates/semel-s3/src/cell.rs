@@ -32,6 +32,8 @@ pub struct Cell {
     pub version: u64,
     /// Of the write that made it what it is.
     pub nonce: u64,
+    /// When it was written, by the store's time.
+    pub at: Timestamp,
     /// Of the writes before.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recent: Vec<u64>,

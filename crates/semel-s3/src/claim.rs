@@ -198,7 +198,7 @@ impl Desk {
 
     /// The first due hints of a lane. Within a priority those that are due come first: behind them the rest of the
     /// band is passed over.
-    async fn due(&self, lane: &str, now: Timestamp, most: usize) -> Result<Vec<Hint>, StoreError> {
+    async fn due(&self, lane: &str, mut now: Timestamp, most: usize) -> Result<Vec<Hint>, StoreError> {
         let directory = format!("{}/{lane}", layout::READY);
         let mut due = Vec::new();
         let mut after: Option<String> = None;
@@ -214,6 +214,10 @@ impl Desk {
                 let Some(mut hint) = Hint::parse(&one.name) else {
                     continue;
                 };
+                if hint.run_at > now {
+                    self.time.heard(Timestamp::from_millis(hint.arrival.at));
+                    now = now.max(self.moment().now);
+                }
                 if hint.run_at > now {
                     skip = Some(layout::after_band(lane, hint.band));
                     break;

@@ -13,6 +13,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use semel_core::time::{Clock, Millis, Timestamp};
 
+/// A second, in microseconds.
+const SECOND: i64 = 1_000_000;
+
 /// The one reading of the clock that a step works with.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
@@ -66,6 +69,17 @@ impl ServerTime {
         self.ahead.fetch_max(ahead, Ordering::AcqRel);
     }
 
+    /// Somebody who shares the bucket wrote at this moment, by a clock that is never ahead of the server's either. So
+    /// it is at least that late; but nobody's clock is more than its second ahead of another's.
+    fn heard(&self, at: Timestamp) {
+        let own = self.ahead.load(Ordering::Acquire).saturating_add(monotonic());
+        let heard = at.as_millis().saturating_mul(1_000);
+        if heard > own && own > 0 {
+            self.ahead
+                .fetch_max(heard.min(own + SECOND) - monotonic(), Ordering::AcqRel);
+        }
+    }
+
     /// How many answers said the time.
     pub fn answers(&self) -> u64 {
         self.answers.load(Ordering::Relaxed)
@@ -90,6 +104,13 @@ impl Time {
             Time::Given(clock) => clock.micros(),
             Time::Server(server) => server.micros(),
         })
+    }
+
+    /// Learns from when others wrote: what they did at once is due at once, whoever's clock is behind.
+    pub fn heard(&self, at: Timestamp) {
+        if let Time::Server(server) = self {
+            server.heard(at);
+        }
     }
 
     /// How finely it tells time.

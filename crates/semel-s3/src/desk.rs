@@ -185,6 +185,7 @@ impl Desk {
                     Some((_, cell)) => cell,
                     None => Arc::new(Cell::decode(name, &bytes)?),
                 };
+                self.time.heard(cell.at);
                 self.remember(name, &tag, &cell);
                 Some((tag, cell))
             }
@@ -427,6 +428,7 @@ impl Desk {
         let hints = fresh.iter().map(|hint| self.bucket.put(hint, Vec::new()).boxed());
         at_once(hints.collect()).await?;
         cell.describe(moment.now);
+        cell.at = moment.now;
         cell.sign(nonce);
         let tag = loaded.base.as_ref().map(|(tag, _)| tag);
         let tag = match self.bucket.write(name, cell.encode(), tag).await? {

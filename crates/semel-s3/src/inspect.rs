@@ -121,7 +121,6 @@ impl Desk {
     }
 
     pub async fn jobs_by_id(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, StoreError> {
-        let now = self.moment().now;
         if ids.len() <= ONE_BY_ONE || self.seen_cells() > TOO_MANY {
             let items: Vec<(usize, JobId)> = ids.iter().cloned().enumerate().collect();
             let found = each(
@@ -130,6 +129,7 @@ impl Desk {
                 |(_, id)| async move { self.record(&id).await }.boxed(),
             )
             .await?;
+            let now = self.moment().now;
             return Ok(found
                 .into_iter()
                 .map(|job| job.map(|job| job.view(now)))
@@ -139,7 +139,7 @@ impl Desk {
         let jobs: HashMap<&JobId, &Record> = sight.jobs().map(|job| (&job.spec.id, job)).collect();
         Ok(ids
             .iter()
-            .map(|id| jobs.get(id).map(|job| job.view(now)))
+            .map(|id| jobs.get(id).map(|job| job.view(sight.now)))
             .collect())
     }
 
