@@ -69,12 +69,29 @@ pub fn main(harness: impl Harness) -> ExitCode {
     if arguments.next().as_deref() == Some("--child") {
         return cases::play_child(&*harness, arguments.collect());
     }
-    let arguments = Arguments::from_args();
+    run_cases(harness, |_, _| true, &Arguments::from_args())
+}
+
+/// Runs those cases of the suite that `chosen` picks by their place and themselves, with the arguments of a test
+/// runner (a filter, `--list`, …).
+pub fn run(harness: impl Harness, chosen: impl Fn(usize, &Case) -> bool, arguments: &[String]) -> ExitCode {
+    let arguments =
+        Arguments::from_iter(std::iter::once(harness.name()).chain(arguments.iter().map(String::as_str)));
+    run_cases(Arc::new(harness), chosen, &arguments)
+}
+
+fn run_cases(
+    harness: Arc<dyn Harness>,
+    chosen: impl Fn(usize, &Case) -> bool,
+    arguments: &Arguments,
+) -> ExitCode {
     let trials = cases::all()
         .into_iter()
-        .map(|case| trial(harness.clone(), case))
+        .enumerate()
+        .filter(|(place, case)| chosen(*place, case))
+        .map(|(_, case)| trial(harness.clone(), case))
         .collect();
-    libtest_mimic::run(&arguments, trials).exit_code()
+    libtest_mimic::run(arguments, trials).exit_code()
 }
 
 fn trial(harness: Arc<dyn Harness>, case: Case) -> Trial {

@@ -280,6 +280,13 @@ pub fn claim_request(max: usize) -> ClaimRequest {
     }
 }
 
+/// Whether an id is that of the job which a call with this token made: the token, and behind a dot whatever the store
+/// adds to find the job again.
+pub fn made_by(id: &JobId, token: Token) -> bool {
+    let rest = id.as_str().strip_prefix(&token.to_string());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 /// Seconds.
 pub fn secs(n: i64) -> Millis {
     Millis::from_secs(n)

@@ -13,4 +13,4 @@ pub mod model;
 mod race;
 mod rng;
 
-pub use harness::{Case, Harness, Instance, Place, main};
+pub use harness::{Case, Harness, Instance, Place, main, run};

@@ -2,8 +2,10 @@
 //!
 //! First those that every store runs (model, storm, kills of a client), then faults of the server under load:
 //! `--restarts N` kills of it with every write synced, `--flushes N` losses of its scripts, `--cuts N` replies lost
-//! after the write was applied, `--limits N` times out of memory. The options of the other campaigns are theirs. Each
-//! prints its counts and its figures; a violation ends the run with a panic.
+//! after the write was applied, `--limits N` times out of memory, `--steps N` steps of the clock. Then the whole
+//! conformance suite: on a cluster of three masters (`--cluster 0` leaves it out), and through failovers by Sentinel
+//! (`--sentinel 0`). The options of the other campaigns are theirs. Each prints its counts and its figures; a violation
+//! ends the run with a panic.
 
 #[allow(dead_code)] // as a test it has tests of its own
 #[path = "../tests/servers/campaigns.rs"]
@@ -13,6 +15,9 @@ mod campaigns;
 mod conformance;
 #[path = "../tests/servers/proxy.rs"]
 mod proxy;
+#[allow(dead_code)] // as a test it has tests of its own
+#[path = "../tests/servers/steps_of_time.rs"]
+mod steps_of_time;
 
 use std::process::ExitCode;
 
@@ -23,6 +28,9 @@ const RESTARTS: u64 = 100;
 const FLUSHES: u64 = 1_000;
 const CUTS: u64 = 1_000;
 const LIMITS: u64 = 100;
+const STEPS: u64 = 5_000;
+const CLUSTER: u64 = 1;
+const SENTINEL: u64 = 1;
 
 fn main() -> ExitCode {
     let mut args: Vec<String> = std::env::args().skip(1).collect();
@@ -43,6 +51,8 @@ fn main() -> ExitCode {
     };
     let (restarts, flushes) = (take("--restarts", RESTARTS), take("--flushes", FLUSHES));
     let (cuts, limits) = (take("--cuts", CUTS), take("--limits", LIMITS));
+    let (steps, cluster) = (take("--steps", STEPS), take("--cluster", CLUSTER));
+    let sentinel = take("--sentinel", SENTINEL);
     let common = semel_conformance::campaign::run(conformance::Redis, &args);
     if common != ExitCode::SUCCESS {
         return common;
@@ -62,6 +72,20 @@ fn main() -> ExitCode {
         if limits > 0 {
             println!("\n== limits\n{}", campaigns::memory_limits(limits).await);
         }
+        if steps > 0 {
+            println!("\n== steps\n{}", steps_of_time::steps(steps).await);
+        }
     });
-    ExitCode::SUCCESS
+    let (mut clustered, mut failed_over) = (ExitCode::SUCCESS, ExitCode::SUCCESS);
+    if cluster > 0 {
+        clustered = conformance::on_cluster(true, &[]);
+    }
+    if sentinel > 0 {
+        failed_over = conformance::through_failovers();
+    }
+    if clustered == ExitCode::SUCCESS {
+        failed_over
+    } else {
+        clustered
+    }
 }

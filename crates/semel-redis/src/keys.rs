@@ -80,6 +80,11 @@ impl Keys {
         self.name(&format!("applied:{handle}"))
     }
 
+    /// Two names that nothing is ever kept under.
+    pub fn probes(&self) -> [String; 2] {
+        [self.name("probe"), self.name("probe_copy")]
+    }
+
     /// The channel on which changes are told.
     pub fn channel(&self) -> String {
         self.name("changes")

@@ -108,6 +108,7 @@ impl RedisStore {
         for server in open::probe(&link).await? {
             open::check(&server, &options)?;
         }
+        link.load_scripts().await?;
         open::check_layout(&link, &options).await?;
         let (time, wake) = (Arc::new(Time::new(clock)), Arc::new(Wake::default()));
         let member = |number: usize| {
@@ -126,6 +127,7 @@ impl RedisStore {
             }
         };
         let members: Vec<Member> = (0..options.shards).map(member).collect();
+        members[0].shard.probe().await?;
         // The first look teaches how far the server's clock is from the host's.
         members[0].look().await?;
         let channels = members.iter().map(|member| member.shard.keys.channel()).collect();

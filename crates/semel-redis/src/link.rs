@@ -20,7 +20,7 @@ use semel_core::error::StoreError;
 
 use crate::clock::{Deadline, jittered};
 use crate::options::{Place, RedisOptions};
-use crate::scripts::Scripts;
+use crate::scripts::{self, Scripts};
 
 /// The first wait before another attempt.
 const FIRST_WAIT: Duration = Duration::from_millis(10);
@@ -74,6 +74,8 @@ pub struct Link {
     making: AsyncMutex<u64>,
     patience: Duration,
     timeout: Duration,
+    /// How many replicas must have a write, and how long they may take for it, in milliseconds.
+    pub wait: Option<(usize, u128)>,
     /// The scripts.
     pub scripts: Scripts,
 }
@@ -89,9 +91,14 @@ impl Link {
         let source = match &options.place {
             Place::Server(url) => Source::Server(Box::new(Client::open(url.as_str()).map_err(unusable)?)),
             Place::Cluster(urls) => {
+                let longest = options.timeout + options.wait_for;
                 let cluster = ClusterClient::builder(urls.iter().map(String::as_str))
                     .connection_timeout(options.timeout)
-                    .response_timeout(options.timeout);
+                    .response_timeout(if options.wait > 0 {
+                        longest
+                    } else {
+                        options.timeout
+                    });
                 Source::Cluster(Box::new(cluster.build().map_err(unusable)?), urls.clone())
             }
             Place::Sentinel {
@@ -115,7 +122,12 @@ impl Link {
             wire: Mutex::new(None),
             making: AsyncMutex::new(0),
             patience: options.patience,
-            timeout: options.timeout,
+            // A reply may take as long as the replicas may.
+            timeout: match options.wait {
+                0 => options.timeout,
+                _ => options.timeout + options.wait_for,
+            },
+            wait: (options.wait > 0).then_some((options.wait, options.wait_for.as_millis())),
             scripts: Scripts::new(),
         })
     }
@@ -195,6 +207,10 @@ impl Link {
                 self.load(&mut wire).await?;
                 pipeline.query_async(&mut wire).await
             }
+            // A server without room takes no transaction, not even one that only reads, as all of them do here.
+            Err(error) if pipeline.is_transaction() && has_no_room(&error) => {
+                self.read(pipeline, &mut wire).await
+            }
             Err(error) => {
                 if breaks(&error) {
                     self.discard(number);
@@ -203,6 +219,35 @@ impl Link {
             }
             Ok(answers) => Ok(answers),
         }
+    }
+
+    /// What a transaction would read, in one instant too.
+    async fn read(&self, transaction: &Pipeline, wire: &mut Wire) -> RedisResult<Vec<Value>> {
+        let ask = scripts::reading(&self.scripts.read, transaction);
+        let mut answer = ask.query_async::<Vec<Value>>(wire).await;
+        if answer.as_ref().is_err_and(is_unknown_script) {
+            self.load(wire).await?;
+            answer = ask.query_async(wire).await;
+        }
+        match answer?.pop() {
+            Some(Value::Array(answers)) => Ok(answers),
+            other => Err(RedisError::from((
+                ErrorKind::UnexpectedReturnType,
+                "reading without room",
+                format!("{other:?}"),
+            ))),
+        }
+    }
+
+    /// Makes the server know the scripts, which the user has to be allowed to.
+    pub async fn load_scripts(&self) -> Result<(), StoreError> {
+        let mut ask = redis::pipe();
+        ask.cmd("PING");
+        let doing = "loading scripts";
+        self.ask(doing, &ask).await?;
+        let failed = |error| failed(doing, error);
+        let (_, mut wire) = self.wire().await.map_err(failed)?;
+        self.load(&mut wire).await.map_err(failed)
     }
 
     async fn load(&self, wire: &mut Wire) -> RedisResult<()> {
@@ -317,6 +362,9 @@ fn breaks(error: &RedisError) -> bool {
 
 /// Whether the same call may succeed in a moment.
 fn is_passing(error: &RedisError) -> bool {
+    if error.kind() == ErrorKind::AuthenticationFailed || is_forbidden(error) {
+        return false;
+    }
     let passing = matches!(
         server_kind(error),
         Some(
@@ -342,11 +390,65 @@ fn is_passing(error: &RedisError) -> bool {
         || is_unknown_script(error)
 }
 
+/// Whether the server is short of memory. A transaction says only that it was given up.
+fn has_no_room(error: &RedisError) -> bool {
+    says(error, "OOM") || server_kind(error) == Some(ServerErrorKind::ExecAbort)
+}
+
+/// Whether the user may not do this.
+fn is_forbidden(error: &RedisError) -> bool {
+    server_kind(error) == Some(ServerErrorKind::NoPerm)
+        || says(error, "NOPERM")
+        || says(error, "The user executing the script")
+}
+
+/// Too few replicas have a write. It is written, and asking again with the same token waits for them again.
+#[derive(Debug)]
+pub struct Unacknowledged {
+    /// So many have it.
+    pub by: i64,
+    /// So many should.
+    pub wanted: usize,
+    /// Within so many milliseconds.
+    pub within: u128,
+}
+
+impl std::fmt::Display for Unacknowledged {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Unacknowledged { by, wanted, within } = self;
+        write!(
+            f,
+            "{by} of {wanted} replicas had the write within {within} ms; hint: ask again with the same token"
+        )
+    }
+}
+
+impl std::error::Error for Unacknowledged {}
+
+/// Whether calls that were made together fail together: none of them is the reason.
+pub fn concerns_all(error: &StoreError) -> bool {
+    let StoreError::Unavailable {
+        source: Some(source), ..
+    } = error
+    else {
+        return false;
+    };
+    source.is::<Unacknowledged>() || source.downcast_ref::<RedisError>().is_some_and(is_passing)
+}
+
 /// What a caller is told.
 fn failed(doing: &str, error: RedisError) -> StoreError {
     if says(&error, "OOM") || says(&error, "MISCONF") {
         return StoreError::Full {
             doing: doing.to_owned(),
+        };
+    }
+    if is_forbidden(&error) || error.kind() == ErrorKind::AuthenticationFailed {
+        return StoreError::Refused {
+            reason: format!("the server does not allow {doing}: {error}"),
+            hint: "check user and password, and give the user +@read +@write +@transaction +@connection +@scripting \
+                   +@pubsub +info +time ~semel:* &semel:*"
+                .to_owned(),
         };
     }
     StoreError::Unavailable {

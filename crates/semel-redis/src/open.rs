@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use redis::Value;
+use redis::{Pipeline, Value};
 
 use semel_core::error::StoreError;
 use semel_core::store::Guarantee;
@@ -101,14 +101,17 @@ pub fn check(server: &Server, options: &RedisOptions) -> Result<(), StoreError> 
 /// The number of shards is fixed when a store is made.
 pub async fn check_layout(link: &Link, options: &RedisOptions) -> Result<(), StoreError> {
     let key = Keys::layout(&options.namespace);
-    let mut ask = redis::pipe();
-    if options.create {
+    let mut look = redis::pipe();
+    look.cmd("HMGET").arg(&key).arg("layout").arg("shards");
+    let mut found = read_layout(link, &look).await?;
+    // Written only where it is missing: a server without room can still be read.
+    if options.create && found.iter().any(Vec::is_empty) {
+        let mut ask = redis::pipe();
         ask.cmd("HSETNX").arg(&key).arg("layout").arg(LAYOUT);
         ask.cmd("HSETNX").arg(&key).arg("shards").arg(options.shards);
+        link.ask("making the store", &ask).await?;
+        found = read_layout(link, &look).await?;
     }
-    ask.cmd("HMGET").arg(&key).arg("layout").arg("shards");
-    let answers = link.ask("opening the store", &ask).await?;
-    let found = answer::all_bytes(answers.into_iter().next_back().unwrap_or(Value::Nil))?;
     let said = |at: usize| found.get(at).filter(|bytes| !bytes.is_empty());
     let number = |at: usize| said(at).map_or(Ok(0), |bytes| answer::parse(bytes));
     let (layout, shards) = (number(0)?, number(1)?);
@@ -140,6 +143,11 @@ pub async fn check_layout(link: &Link, options: &RedisOptions) -> Result<(), Sto
     Ok(())
 }
 
+async fn read_layout(link: &Link, look: &Pipeline) -> Result<Vec<Vec<u8>>, StoreError> {
+    let answers = link.ask("opening the store", look).await?;
+    answer::all_bytes(answers.into_iter().next_back().unwrap_or(Value::Nil))
+}
+
 /// The guarantee sheet: what is atomic and what survives what, from what the server said.
 pub fn guarantees(servers: &[Server], options: &RedisOptions) -> Vec<Guarantee> {
     let Some(server) = servers.first() else {
@@ -162,12 +170,21 @@ pub fn guarantees(servers: &[Server], options: &RedisOptions) -> Vec<Guarantee> 
         }
     };
     let replicas = server.fact("connected_slaves");
-    let failover = match replicas {
-        "" | "0" => "there is no replica to fail over to",
-        _ => {
-            "replication is asynchronous: a failover may lose answered calls that had not reached the replica; \
-             a key whose submission was lost is free again"
-        }
+    let wanted = options.wait;
+    let failover = match (replicas, wanted) {
+        ("" | "0", 0) => "there is no replica to fail over to".to_owned(),
+        (_, 0) => "replication is asynchronous: a failover may lose answered calls that had not reached the replica; \
+                   a key whose submission was lost is free again"
+            .to_owned(),
+        _ => format!(
+            "a call is answered when {wanted} of the replicas have it, else it gives an error that may be retried \
+             with the same token; a failover to one of those loses no answered call, a failover to another replica \
+             may, and a key whose submission was lost is free again"
+        ),
+    };
+    let waited = match wanted {
+        0 => "wait=0".to_owned(),
+        _ => format!("wait={wanted}, wait_ms={}", options.wait_for.as_millis()),
     };
     let line = |subject, statement: &str, probed: String| Guarantee {
         subject,
@@ -189,7 +206,11 @@ pub fn guarantees(servers: &[Server], options: &RedisOptions) -> Vec<Guarantee> 
                 if aof { "yes" } else { "no" }
             ),
         ),
-        line("failover", failover, format!("connected replicas: {replicas}")),
+        line(
+            "failover",
+            &failover,
+            format!("connected replicas: {replicas}, {waited}"),
+        ),
         line(
             "atomicity",
             across,

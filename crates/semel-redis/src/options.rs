@@ -13,6 +13,8 @@ const SHARDS: usize = 1;
 const CLUSTER_SHARDS: usize = 64;
 /// The most shards a store can have.
 const MOST_SHARDS: usize = 1_024;
+/// The most replicas a write can wait for.
+const MOST_REPLICAS: usize = 64;
 
 /// Where the server is.
 #[derive(Clone, PartialEq, Eq)]
@@ -53,13 +55,18 @@ pub struct RedisOptions {
     pub patience: Duration,
     /// How long one request may take.
     pub timeout: Duration,
+    /// How many replicas must have a write before it is answered; 0 waits for none.
+    pub wait: usize,
+    /// How long they may take for it.
+    pub wait_for: Duration,
 }
 
 impl RedisOptions {
     /// Reads a URL such as `redis://host:6379/0?namespace=app&shards=4`, `rediss://…`,
     /// `redis+cluster://host:7000,host:7001` or `redis+sentinel://host:26379/master`.
     ///
-    /// Further parameters: `allow=no_aof` and `allow=plain_password`, `patience_ms`, `timeout_ms`.
+    /// Further parameters: `allow=no_aof` and `allow=plain_password`, `patience_ms`, `timeout_ms`, and `wait` with
+    /// `wait_ms`: how many replicas must have a write before it is answered, and how long that may take.
     pub fn from_url(url: &str) -> Result<Self, Invalid> {
         let (scheme, rest) = url.split_once("://").ok_or_else(wrong_url)?;
         let (address, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -82,6 +89,8 @@ impl RedisOptions {
             allow_plain_password: false,
             patience: Duration::from_secs(5),
             timeout: Duration::from_secs(5),
+            wait: 0,
+            wait_for: Duration::from_secs(1),
         };
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             options.parameter(pair)?;
@@ -106,9 +115,16 @@ impl RedisOptions {
             ("allow", "plain_password") => self.allow_plain_password = true,
             ("patience_ms", value) => self.patience = millis(name, value)?,
             ("timeout_ms", value) => self.timeout = millis(name, value)?,
+            ("wait_ms", value) => self.wait_for = millis(name, value)?,
+            ("wait", value) => {
+                let number = value.parse().ok().filter(|number| *number <= MOST_REPLICAS);
+                self.wait = number.ok_or_else(|| {
+                    Invalid::new("wait", format!("0 to {MOST_REPLICAS} replicas")).found(value)
+                })?;
+            }
             _ => {
-                let allowed =
-                    "namespace, shards, allow=no_aof, allow=plain_password, patience_ms, timeout_ms";
+                let allowed = "namespace, shards, allow=no_aof, allow=plain_password, patience_ms, timeout_ms, wait, \
+                               wait_ms";
                 return Err(Invalid::new("parameter of a redis URL", allowed).found(name));
             }
         }
@@ -252,6 +268,9 @@ mod tests {
         let options = RedisOptions::from_url("redis://127.0.0.1:6379/2?namespace=my%20app&shards=4").unwrap();
         assert!(options.place == Place::Server("redis://127.0.0.1:6379/2".into()));
         assert_eq!((options.namespace.as_str(), options.shards), ("my app", 4));
+        assert_eq!(options.wait, 0);
+        let waits = RedisOptions::from_url("redis://127.0.0.1?wait=2&wait_ms=250").unwrap();
+        assert_eq!((waits.wait, waits.wait_for), (2, Duration::from_millis(250)));
         let cluster = RedisOptions::from_url("redis+cluster://a:7000,b:7001").unwrap();
         assert!(cluster.place == Place::Cluster(vec!["redis://a:7000".into(), "redis://b:7001".into()]));
         assert_eq!(cluster.shards, 64);
@@ -266,6 +285,9 @@ mod tests {
             "http://a",
             "redis://a?shards=0",
             "redis://a?shards=many",
+            "redis://a?wait=-1",
+            "redis://a?wait=many",
+            "redis://a?wait_ms=0",
             "redis://a?colour=red",
             "redis+sentinel://a:26379",
             "redis+cluster://",

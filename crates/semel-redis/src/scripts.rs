@@ -1,6 +1,6 @@
 //! The scripts, each a file with a header that says what is atomic, what goes in and what comes out.
 
-use redis::{Cmd, Script};
+use redis::{Arg, Cmd, Pipeline, Script};
 
 /// Every script of the store.
 pub struct Scripts {
@@ -10,11 +10,17 @@ pub struct Scripts {
     pub apply: Script,
     /// Whether what an answer rests on is unchanged.
     pub check: Script,
+    /// Several reads in one instant, where the server has no room for a transaction.
+    pub read: Script,
+    /// Whether the user may run what the others run.
+    pub probe: Script,
 }
 
 const BEGIN: &str = include_str!("lua/begin.lua");
 const APPLY: &str = include_str!("lua/apply.lua");
 const CHECK: &str = include_str!("lua/check.lua");
+const READ: &str = include_str!("lua/read.lua");
+const PROBE: &str = include_str!("lua/probe.lua");
 
 impl Scripts {
     /// All of them, hashed.
@@ -23,6 +29,8 @@ impl Scripts {
             begin: Script::new(BEGIN),
             apply: Script::new(APPLY),
             check: Script::new(CHECK),
+            read: Script::new(READ),
+            probe: Script::new(PROBE),
         }
     }
 
@@ -33,8 +41,37 @@ impl Scripts {
             load.arg("LOAD").arg(text);
             load
         };
-        [BEGIN, APPLY, CHECK].map(load).into()
+        [BEGIN, APPLY, CHECK, READ, PROBE].map(load).into()
     }
+}
+
+/// Commands of a transaction that only reads, as one call of the script that reads. Each has its key right after its
+/// name.
+pub fn reading(script: &Script, transaction: &Pipeline) -> Pipeline {
+    let (mut keys, mut arguments) = (Vec::new(), Vec::new());
+    for command in transaction.cmd_iter() {
+        let mut words = command.args_iter().map(|word| match word {
+            Arg::Simple(bytes) => bytes.to_vec(),
+            // Nothing here goes through a collection with a cursor.
+            _ => b"0".to_vec(),
+        });
+        let (name, key) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        keys.push(key);
+        arguments.extend([
+            words.len().to_string().into_bytes(),
+            name,
+            keys.len().to_string().into_bytes(),
+        ]);
+        arguments.extend(words);
+    }
+    let mut call = redis::cmd("EVALSHA");
+    call.arg(script.get_hash())
+        .arg(keys.len())
+        .arg(keys)
+        .arg(arguments);
+    let mut ask = redis::pipe();
+    ask.add_command(call);
+    ask
 }
 
 /// A call of a script the server is expected to know.

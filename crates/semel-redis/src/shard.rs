@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use redis::Cmd;
+use redis::Value;
 
 use semel_core::error::StoreError;
 use semel_core::ids::{JobId, Name};
@@ -11,10 +11,10 @@ use semel_core::ids::{JobId, Name};
 use crate::clock::{self, Time};
 use crate::config::Config;
 use crate::keys::{self, Id, Keys};
-use crate::link::{Link, answer};
+use crate::link::{Link, Unacknowledged, answer};
 use crate::presume::Belief;
 use crate::scripts;
-use crate::tx::{Believed, Written};
+use crate::tx::{Believed, Signals, Written};
 use crate::wake::Wake;
 
 /// One shard.
@@ -102,9 +102,10 @@ impl Shard {
         &self,
         (mut keys, arguments): (Vec<String>, Vec<Vec<u8>>),
         believed: Option<Believed>,
-    ) -> Result<Written, StoreError> {
+    ) -> Result<(Written, Option<Unacknowledged>), StoreError> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        keys.extend([self.keys.leases(), self.keys.applied(&self.handle)]);
+        let applied = self.keys.applied(&self.handle);
+        keys.extend([self.keys.leases(), applied.clone()]);
         let mut call = scripts::call(&self.link.scripts.apply, &keys);
         call.arg(number);
         match believed {
@@ -116,26 +117,60 @@ impl Shard {
                 call.arg("").arg("");
             }
         }
-        self.written(call, &arguments).await
+        for argument in &arguments {
+            call.arg(argument);
+        }
+        let mut ask = redis::pipe();
+        ask.add_command(call);
+        if let Some((replicas, millis)) = self.link.wait {
+            // The server waits for what this connection has written. A step that was applied over another one has
+            // written nothing here, so something is written anyhow.
+            ask.cmd("EXPIRE").arg(applied).arg(86_400);
+            ask.cmd("WAIT").arg(replicas).arg(millis.to_string());
+        }
+        let mut answers = self.link.ask("writing", &ask).await?.into_iter();
+        let written = read_written(answers.next().unwrap_or(Value::Nil))?;
+        let mut lacking = None;
+        if let (Some((wanted, within)), Written::Done) = (self.link.wait, written) {
+            let by = answer::number(answers.next_back().unwrap_or(Value::Nil))?;
+            lacking = (by < wanted as i64).then_some(Unacknowledged { by, wanted, within });
+        }
+        Ok((written, lacking))
     }
 
     /// Whether fields are as they were read.
     pub async fn check(&self, keys: &[String], arguments: &[Vec<u8>]) -> Result<Written, StoreError> {
-        let call = scripts::call(&self.link.scripts.check, keys);
-        self.written(call, arguments).await
-    }
-
-    async fn written(&self, mut call: Cmd, arguments: &[Vec<u8>]) -> Result<Written, StoreError> {
+        let mut call = scripts::call(&self.link.scripts.check, keys);
         for argument in arguments {
             call.arg(argument);
         }
         let mut ask = redis::pipe();
         ask.add_command(call);
-        let answer = self.link.ask("writing", &ask).await?.remove(0);
-        match answer::bytes(answer)?.as_deref() {
-            Some(b"applied" | b"before" | b"same") => Ok(Written::Done),
-            Some(b"conflict") => Ok(Written::Conflict),
-            other => Err(StoreError::corrupt(format!("the server answers {other:?}"))),
+        read_written(self.link.ask("writing", &ask).await?.remove(0))
+    }
+
+    /// Runs every command that a step may consist of, and leaves nothing: the user has to be allowed all of them.
+    pub async fn probe(&self) -> Result<(), StoreError> {
+        let mut call = scripts::call(&self.link.scripts.probe, &self.keys.probes());
+        call.arg(self.keys.channel())
+            .arg(self.wake.message(Signals::default()));
+        let mut ask = redis::pipe();
+        ask.add_command(call);
+        if self.link.wait.is_some() {
+            ask.cmd("WAIT").arg(0).arg(1);
         }
+        match self.link.ask("what the store does", &ask).await {
+            // A server without room can still be read.
+            Ok(_) | Err(StoreError::Full { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn read_written(answer: Value) -> Result<Written, StoreError> {
+    match answer::bytes(answer)?.as_deref() {
+        Some(b"applied" | b"before" | b"same") => Ok(Written::Done),
+        Some(b"conflict") => Ok(Written::Conflict),
+        other => Err(StoreError::corrupt(format!("the server answers {other:?}"))),
     }
 }

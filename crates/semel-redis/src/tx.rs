@@ -125,6 +125,8 @@ pub struct Tx<'s> {
     pub signals: Signals,
     /// Whether a lease has run out.
     pub lease_due: bool,
+    /// Whether its answer promises something even if it writes nothing: that something is there.
+    pub promises: bool,
     /// Other jobs of keys, where this step has looked at them or changed them.
     pub kin_left: HashMap<Digest, Vec<(i64, Id)>>,
     config_before: i64,
@@ -181,6 +183,7 @@ impl<'s> Tx<'s> {
             micros,
             signals: Signals::default(),
             lease_due: soonest <= now.as_millis(),
+            promises: true,
             kin_left: HashMap::new(),
             slots: HashMap::with_capacity(wanted.len() * 2),
             keys: Vec::new(),
@@ -234,6 +237,7 @@ impl<'s> Tx<'s> {
             micros,
             signals: Signals::default(),
             lease_due: false,
+            promises: true,
             kin_left: HashMap::new(),
             slots,
             keys: Vec::new(),
@@ -450,11 +454,14 @@ impl<'s> Tx<'s> {
     /// Writes everything, if everything that was read is still so.
     pub async fn commit(mut self) -> Result<Written, StoreError> {
         if self.is_idle() {
-            return match self.believed {
-                // What nothing was written for was not compared with the clock either.
-                Some(_) => Ok(Written::Conflict),
-                None => self.verify().await,
-            };
+            // What nothing was written for was not compared with the clock either.
+            if self.believed.is_some() {
+                return Ok(Written::Conflict);
+            }
+            // What an answer rests on may not have reached the replicas yet, so it is waited for like a write.
+            if self.shard.link.wait.is_none() || !self.promises {
+                return self.verify().await;
+            }
         }
         let changed = self.config.version != self.config_before;
         if changed {
@@ -465,7 +472,7 @@ impl<'s> Tx<'s> {
         let (shard, config, signals) = (self.shard, self.config.clone(), self.signals);
         let (heads, believed, drawn) = (self.heads_written(), self.believed, self.seqs.1);
         let draws = believed.is_some() && drawn > 0;
-        let written = shard.apply(self.script(), believed).await?;
+        let (written, lacking) = shard.apply(self.script(), believed).await?;
         if written == Written::Done {
             shard.believe(|belief| {
                 belief.remember(heads);
@@ -478,7 +485,13 @@ impl<'s> Tx<'s> {
             }
             shard.wake.signal(signals);
         }
-        Ok(written)
+        match lacking {
+            None => Ok(written),
+            Some(lacking) => Err(StoreError::Unavailable {
+                doing: "waiting for replicas".to_owned(),
+                source: Some(Box::new(lacking)),
+            }),
+        }
     }
 
     /// The heads this step writes.

@@ -18,6 +18,7 @@ use crate::clock::jittered;
 use crate::doctor;
 use crate::jobs::RESCUE;
 use crate::keys::Id;
+use crate::link::concerns_all;
 use crate::presume::{self, Belief};
 use crate::settle;
 use crate::shard::Shard;
@@ -202,7 +203,7 @@ async fn write(shard: &Shard, group: Vec<Waiting>) {
                 let _gone = reply.send(Ok(answer));
             }
         }
-        Err(error) if calls.len() == 1 => replies
+        Err(error) if calls.len() == 1 || concerns_all(&error) => replies
             .into_iter()
             .for_each(|reply| drop(reply.send(Err(repeat(&error))))),
         // One of them may be the only one that cannot be answered.
@@ -359,6 +360,7 @@ async fn claim(shard: &Shard, request: &ClaimRequest) -> Result<Vec<Claimed>, St
             continue;
         }
         let claims = tx.claim(request).await?;
+        tx.promises = !claims.is_empty();
         if tx.commit().await? == Written::Done {
             return Ok(claims);
         }

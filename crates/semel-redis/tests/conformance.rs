@@ -1,17 +1,20 @@
-//! The conformance suite on the Redis store, each case on a server of its own.
+//! The conformance suite on the Redis store, each case on a server of its own; then on a cluster of three masters.
 
 #[path = "server/mod.rs"]
 pub mod server;
 
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use semel_conformance::{Harness, Instance, Place, main as run};
+use semel_conformance::{Case, Harness, Instance, Place, main as run};
 use semel_core::ids::Name;
 use semel_core::store::Store;
 use semel_core::time::{Clock, ManualClock};
 use semel_redis::{RedisOptions, RedisStore};
 use server::Server;
+use server::cluster::{Lent, end_all};
+use server::watched;
 use tokio::runtime::Runtime;
 
 /// Keeps connections alive: cases bring runtimes of their own, which come and go.
@@ -89,6 +92,167 @@ impl Harness for Redis {
     }
 }
 
+/// Stores on a cluster of three masters, over so many shards.
+pub struct OnCluster(usize);
+
+impl OnCluster {
+    fn url(&self, keep: &(dyn std::any::Any + Send + Sync)) -> String {
+        let cluster: &Lent = keep.downcast_ref().expect("made by create");
+        format!("{}?shards={}", cluster.url(), self.0)
+    }
+}
+
+impl Harness for OnCluster {
+    fn name(&self) -> &'static str {
+        "redis"
+    }
+
+    fn create(&self, namespace: &Name, clock: Arc<ManualClock>) -> Instance {
+        let cluster = Lent::take();
+        Instance {
+            store: open(&self.url(&cluster), namespace, Some(clock)),
+            keep: Box::new(cluster),
+        }
+    }
+
+    fn sibling(&self, instance: &Instance, namespace: &Name, clock: Arc<ManualClock>) -> Arc<dyn Store> {
+        open(&self.url(&*instance.keep), namespace, Some(clock))
+    }
+
+    fn reopen(&self, instance: Instance, namespace: &Name, clock: Arc<ManualClock>) -> Instance {
+        let Instance { store, keep } = instance;
+        drop(store);
+        Instance {
+            store: open(&self.url(&*keep), namespace, Some(clock)),
+            keep,
+        }
+    }
+
+    fn place(&self) -> Option<Place> {
+        let cluster = Lent::take();
+        Some(Place {
+            location: self.url(&cluster),
+            keep: Box::new(cluster),
+        })
+    }
+
+    fn join(&self, location: &str) -> Arc<dyn Store> {
+        Redis.join(location)
+    }
+}
+
+/// Shards on the cluster: each master has several.
+const CLUSTER_SHARDS: usize = 8;
+/// Cases that rest on what holds per shard: the order of everything, and the bounds on queues and tasks. They are run
+/// on the cluster with one shard.
+const ONE_SHARD: [&str; 3] = [
+    "random_operations_agree_with_the_reference",
+    "the_number_of_queues_is_bounded",
+    "the_number_of_tasks_is_bounded",
+];
+
+/// Runs the suite on the cluster, every case once; if it is `also_alone`, then all of it again with one shard.
+pub fn on_cluster(also_alone: bool, arguments: &[String]) -> ExitCode {
+    let per_shard = |case: &Case| ONE_SHARD.contains(&case.name);
+    let all = semel_conformance::cases::all();
+    let alone = all.iter().filter(|case| per_shard(case)).count();
+    assert_eq!(alone, ONE_SHARD.len(), "a case has another name");
+    let spread = all.len() - alone;
+    println!(
+        "\nOn a cluster of three masters, {CLUSTER_SHARDS} shards: {spread} of {} cases",
+        all.len()
+    );
+    let first = semel_conformance::run(OnCluster(CLUSTER_SHARDS), |_, case| !per_shard(case), arguments);
+    let rest = if also_alone { all.len() } else { alone };
+    println!(
+        "\nOn a cluster of three masters, one shard: {rest} of {} cases",
+        all.len()
+    );
+    let second = semel_conformance::run(OnCluster(1), |_, case| also_alone || per_shard(case), arguments);
+    end_all();
+    if first == ExitCode::SUCCESS { second } else { first }
+}
+
+/// Stores behind Sentinel, where the replica takes over from time to time.
+pub struct Watched(AtomicUsize);
+
+/// Cases from one failover to the next.
+const FAILOVERS: usize = 40;
+
+impl Harness for Watched {
+    fn name(&self) -> &'static str {
+        "redis"
+    }
+
+    fn create(&self, namespace: &Name, clock: Arc<ManualClock>) -> Instance {
+        let watched = watched::watched();
+        let rig = watched.as_ref().expect("it is started");
+        rig.flush();
+        let store = open(&rig.url(), namespace, Some(clock));
+        // The store has found the master, and has to find another.
+        if self.0.fetch_add(1, Ordering::SeqCst).is_multiple_of(FAILOVERS) {
+            rig.fail_over();
+        }
+        Instance {
+            store,
+            keep: Box::new(rig.url()),
+        }
+    }
+
+    fn sibling(&self, instance: &Instance, namespace: &Name, clock: Arc<ManualClock>) -> Arc<dyn Store> {
+        let url: &String = instance.keep.downcast_ref().expect("made by create");
+        open(url, namespace, Some(clock))
+    }
+
+    fn reopen(&self, instance: Instance, namespace: &Name, clock: Arc<ManualClock>) -> Instance {
+        let Instance { store, keep } = instance;
+        drop(store);
+        let url: &String = keep.downcast_ref().expect("made by create");
+        Instance {
+            store: open(url, namespace, Some(clock)),
+            keep,
+        }
+    }
+
+    fn place(&self) -> Option<Place> {
+        let watched = watched::watched();
+        let rig = watched.as_ref().expect("it is started");
+        rig.flush();
+        Some(Place {
+            location: rig.url(),
+            keep: Box::new(()),
+        })
+    }
+
+    fn join(&self, location: &str) -> Arc<dyn Store> {
+        Redis.join(location)
+    }
+}
+
+/// Runs the suite through failovers: one case after another, each call answered when the replica has it.
+#[allow(dead_code)] // the campaigns call it
+pub fn through_failovers() -> ExitCode {
+    let cases = semel_conformance::cases::all().len();
+    println!(
+        "\nThrough Sentinel, with a failover every {FAILOVERS} cases and wait=1: {cases} of {cases} cases"
+    );
+    let alone = ["--test-threads".to_owned(), "1".to_owned()];
+    let ended = semel_conformance::run(Watched(AtomicUsize::new(0)), |_, _| true, &alone);
+    watched::end();
+    ended
+}
+
 fn main() -> ExitCode {
-    run(Redis)
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let alone = run(Redis);
+    // A process that a case has started plays its part and no more.
+    if arguments.first().is_some_and(|first| first == "--child") {
+        return alone;
+    }
+    let cluster = on_cluster(false, &arguments);
+    if alone == ExitCode::SUCCESS {
+        cluster
+    } else {
+        alone
+    }
 }

@@ -2,7 +2,6 @@
 
 use semel_core::counters::Counter;
 use semel_core::dedup::{Dedup, Hold, OnDuplicate};
-use semel_core::ids::JobId;
 use semel_core::job::{Outcome, State};
 use semel_core::lifecycle::Settle;
 use semel_core::store::{Submitted, WriteOutcome};
@@ -10,7 +9,9 @@ use semel_core::submission::{RunAt, Submission};
 use semel_core::time::Millis;
 
 use super::list::cases;
-use crate::kit::{World, into_queue, json, latest, name, named, numbered, of, secs, with, with_input};
+use crate::kit::{
+    World, into_queue, json, latest, made_by, name, named, numbered, of, secs, with, with_input,
+};
 
 cases![
     "2.5" => use_existing_points_to_the_holder_wherever_it_stands,
@@ -71,11 +72,8 @@ fn answers(world: &World, on_duplicate: OnDuplicate, own: Hold) -> [Outcome; 3] 
             task: held.task.clone(),
             ..newcomer
         });
-        assert_eq!(
-            named(&submitted).id,
-            JobId::from(held.token),
-            "the holder is named"
-        );
+        let id = named(&submitted).id;
+        assert!(made_by(&id, held.token), "{id} is not the holder");
         submitted.outcome().expect("an outcome")
     })
 }

@@ -11,7 +11,7 @@ use semel_core::time::Millis;
 use semel_core::view::ErrorGroup;
 
 use super::list::cases;
-use crate::kit::{World, done, held_by, json, name, of, plain, secs, token, with, with_input};
+use crate::kit::{World, done, held_by, json, made_by, name, of, plain, secs, token, with, with_input};
 
 cases![
     "6.4" => a_failed_job_is_a_dead_letter_and_no_other_is,
@@ -255,9 +255,13 @@ fn a_replay_is_a_fresh_job_of_the_same_origin(world: &World) {
         id: letter.clone(),
         token: call,
     });
-    assert_eq!(outcome, done(&JobId::from(call), State::Queued));
+    let id = match &outcome {
+        ActOutcome::Done { id, .. } if made_by(id, call) => id.clone(),
+        other => panic!("expected the job of the call, got {other:?}"),
+    };
+    assert_eq!(outcome, done(&id, State::Queued));
     world.crash();
-    let fresh = world.job(&JobId::from(call));
+    let fresh = world.job(&id);
     assert_eq!(
         (&fresh.origin, &fresh.replayed_from),
         (&letter, &Some(letter.clone()))

@@ -367,8 +367,9 @@ fn a_token_of_another_namespace_is_another(world: &World) {
     let id = world.accepted(here);
     let answers = world.block(other.submit(vec![there])).expect("the store answers");
     assert_eq!(answers[0].outcome(), Some(Outcome::Accepted));
+    let own = answers[0].id().expect("an accepted job has an id");
     let found = world
-        .block(other.jobs_by_id(std::slice::from_ref(&id)))
+        .block(other.jobs_by_id(std::slice::from_ref(own)))
         .expect("the store answers");
     let found: Vec<_> = found.into_iter().flatten().map(|job| job.input).collect();
     assert_eq!(found, [json(r#"{"at":"there"}"#)]);

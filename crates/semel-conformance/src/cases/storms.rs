@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use semel_core::counters::Counter;
 use semel_core::dedup::{Dedup, Hold, OnDuplicate};
-use semel_core::ids::JobId;
 use semel_core::job::Outcome;
 use semel_core::store::Submitted;
 use semel_core::submission::Submission;
 
 use super::list::cases;
-use crate::kit::{World, latest, with};
+use crate::kit::{World, latest, made_by, with};
 
 cases![
     "2.8" => a_storm_on_one_key_gets_one_job,
@@ -93,7 +92,9 @@ fn a_storm_of_replacements_gets_one_job(world: &World) {
 fn a_storm_of_one_submission_sent_again_and_again_is_one_job(world: &World) {
     let submission = with(Dedup::idempotency_key("k"));
     let answers = storm(world, vec![submission.clone(); STORM]);
-    let told = (Some(Outcome::Accepted), Some(&JobId::from(submission.token)));
+    let first = answers[0].id().expect("a job is named");
+    assert!(made_by(first, submission.token));
+    let told = (Some(Outcome::Accepted), Some(first));
     assert!(
         answers
             .iter()

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use semel_core::counters::Counter;
 use semel_core::ids::JobId;
 
-use super::load::id_of;
 use super::log::Call;
 use super::resolve::id;
+use crate::kit::made_by;
 
 /// Everything the answers said.
 #[derive(Default)]
@@ -114,7 +114,7 @@ impl History {
 
     fn submitted(&mut self, call: &Call) {
         let named = id(call.said(1));
-        let own = id_of(call.asked(1));
+        let own = call.asked(1).parse().expect("a token");
         let counter = match call.said(0) {
             "accepted" => Counter::Accepted,
             "duplicate" => Counter::Duplicate,
@@ -124,7 +124,7 @@ impl History {
             word => panic!("{word} is no answer to {:?}", call.request),
         };
         self.count(counter);
-        let made = named == own;
+        let made = made_by(&named, own);
         assert!(
             made || counter != Counter::Accepted,
             "accepted under another id: {call:?}"

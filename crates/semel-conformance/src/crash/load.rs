@@ -6,7 +6,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use semel_core::ids::{JobId, Token};
 use semel_core::job::State;
 use semel_core::store::{JobFilter, Page, Store};
 
@@ -231,9 +230,4 @@ impl Loader {
         call.answer = Some(answer);
         call
     }
-}
-
-/// The id a token gives.
-pub(super) fn id_of(token: &str) -> JobId {
-    JobId::from(token.parse::<Token>().expect("a token"))
 }

@@ -1,17 +1,18 @@
 //! Making a call from the words of its log line: by the load, and once more by the parent where the answer is unknown.
 
 use semel_core::dedup::{Dedup, Hold, OnDuplicate};
-use semel_core::ids::JobId;
+use semel_core::ids::{JobId, Token};
 use semel_core::lifecycle::{Refusal, Settle};
-use semel_core::store::{Act, ActOutcome, ClaimRequest, Settlement, Store, Submitted, WriteOutcome};
+use semel_core::store::{
+    Act, ActOutcome, ClaimRequest, JobFilter, Page, Settlement, Store, Submitted, WriteOutcome,
+};
 use semel_core::submission::{Policy, Submission};
 use semel_core::time::Millis;
 
 use super::history::History;
-use super::load::id_of;
 use super::log::Call;
 use super::report::Report;
-use crate::kit::{claim_request, plain, secs};
+use crate::kit::{claim_request, made_by, plain, secs};
 use crate::rng::Rng;
 
 /// Makes a call; the words of its answer.
@@ -59,16 +60,31 @@ pub(super) async fn carry_out(store: &dyn Store, call: &Call) -> Vec<String> {
 pub(super) async fn repeat(store: &dyn Store, mut call: Call, report: &mut Report) -> Call {
     call.repeated = true;
     if call.verb() == "submit" {
-        let there = store
-            .jobs_by_id(&[id_of(call.asked(1))])
-            .await
-            .expect("the store answers");
-        report.unknown_submission(there[0].is_some());
+        let token = call.asked(1).parse().expect("a token");
+        report.unknown_submission(has_made(store, token).await);
     }
     if call.verb() != "retry" {
         call.answer = Some(carry_out(store, &call).await);
     }
     call
+}
+
+/// Whether a submission has made a job.
+async fn has_made(store: &dyn Store, token: Token) -> bool {
+    let mut page = Page::first(500);
+    loop {
+        let listing = store
+            .jobs(JobFilter::default(), page)
+            .await
+            .expect("the store answers");
+        if listing.items.iter().any(|job| made_by(&job.id, token)) {
+            return true;
+        }
+        match listing.next_cursor {
+            Some(cursor) => page = Page::after(cursor, 500),
+            None => return false,
+        }
+    }
 }
 
 /// The leases of the dead are given back or completed, as their workers would have in time.

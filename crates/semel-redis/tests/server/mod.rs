@@ -1,6 +1,9 @@
 //! A private Redis server: on loopback, on a free port, in a directory of its own, with every write synced.
 #![allow(dead_code)] // each test uses some of it
 
+pub mod cluster;
+pub mod watched;
+
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -108,6 +111,18 @@ impl Server {
             std::thread::sleep(Duration::from_millis(50));
         }
         panic!("redis-server does not come up again");
+    }
+
+    /// Stops it in its tracks, or lets it go on: it answers nobody, and its connections stay.
+    pub fn freeze(&self, frozen: bool) {
+        let signal = if frozen { "-STOP" } else { "-CONT" };
+        let sent = Command::new("kill")
+            .args([signal, &self.process.id().to_string()])
+            .status();
+        assert!(
+            sent.expect("kill can be called").success(),
+            "the server can be signalled"
+        );
     }
 
     /// Where it is.

@@ -1,9 +1,8 @@
 //! On a cluster: every step stays within one slot, keys stay unique over queues, and everything is found again.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use crate::server::Server;
+use crate::server::cluster::Cluster;
 use semel_conformance::kit::{self, claim_request, name, with};
 use semel_core::counters::Counter;
 use semel_core::dedup::{Dedup, Scope};
@@ -16,47 +15,10 @@ use semel_core::store::{
 use semel_core::submission::Submission;
 use semel_redis::RedisStore;
 
-/// Three masters.
-struct Cluster(Vec<Server>);
-
-impl Cluster {
-    fn form() -> Self {
-        let settings = [
-            "--appendonly",
-            "yes",
-            "--cluster-enabled",
-            "yes",
-            "--cluster-node-timeout",
-            "2000",
-        ];
-        let nodes: Vec<Server> = (0..3).map(|_| Server::start_with(&settings)).collect();
-        let slots = [(0, 5460), (5461, 10922), (10923, 16383)];
-        for (node, (first, last)) in nodes.iter().zip(slots) {
-            node.command(&["CLUSTER", "ADDSLOTSRANGE", &first.to_string(), &last.to_string()]);
-            node.command(&["CLUSTER", "MEET", "127.0.0.1", &nodes[0].port().to_string()]);
-        }
-        for _ in 0..400 {
-            let whole = |node: &Server| {
-                let info = node.command(&["CLUSTER", "INFO"]);
-                info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3")
-            };
-            if nodes.iter().all(whole) {
-                return Cluster(nodes);
-            }
-            std::thread::sleep(Duration::from_millis(25));
-        }
-        panic!("the cluster does not form");
-    }
-
-    async fn open(&self) -> RedisStore {
-        let nodes: Vec<String> = self
-            .0
-            .iter()
-            .map(|node| format!("127.0.0.1:{}", node.port()))
-            .collect();
-        let url = format!("redis+cluster://{}?shards=8", nodes.join(","));
-        RedisStore::connect(&url).await.expect("the store opens")
-    }
+async fn open(cluster: &Cluster) -> RedisStore {
+    RedisStore::connect(&format!("{}?shards=8", cluster.url()))
+        .await
+        .expect("the store opens")
 }
 
 fn into_queue(queue: &str, submission: Submission) -> Submission {
@@ -69,7 +31,7 @@ fn into_queue(queue: &str, submission: Submission) -> Submission {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn jobs_live_their_lives_on_a_cluster() {
     let cluster = Cluster::form();
-    let store = cluster.open().await;
+    let store = open(&cluster).await;
     // A global key is one key, whatever queue it comes through (contract 2.3).
     let global = |n: usize| with(Dedup::explicit(format!("k{n}")).scope(Scope::Global));
     let first = (0..100).map(|n| into_queue("a", global(n))).collect();
@@ -177,7 +139,7 @@ async fn jobs_live_their_lives_on_a_cluster() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_storm_on_one_key_gets_one_job_on_a_cluster() {
     let cluster = Cluster::form();
-    let (one, two) = (cluster.open().await, cluster.open().await);
+    let (one, two) = (open(&cluster).await, open(&cluster).await);
     let storm = || (0..200).map(|_| with(Dedup::idempotency_key("k"))).collect();
     let (here, there) = tokio::join!(one.submit(storm()), two.submit(storm()));
     let answers: Vec<_> = here.unwrap().into_iter().chain(there.unwrap()).collect();

@@ -1,13 +1,15 @@
 //! A clock that is set by an hour, forth and back: no key opens under a live job, none stays for ever (contract 1.8, 2.4).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use semel_conformance::kit::{claim_request, secs, with};
 use semel_core::dedup::{Dedup, Hold};
-use semel_core::job::Outcome;
+use semel_core::ids::JobId;
+use semel_core::job::{Outcome, State};
 use semel_core::lifecycle::Settle;
-use semel_core::store::{Settlement, Store as _};
+use semel_core::store::{Control as _, Inspect as _, Settlement, Store as _, UpkeepRequest, WriteOutcome};
 use semel_core::time::Clock;
 use semel_redis::{RedisOptions, RedisStore};
 
@@ -23,6 +25,103 @@ impl Clock for Adjustable {
     fn micros(&self) -> i64 {
         self.0.load(Ordering::SeqCst)
     }
+}
+
+/// Jobs with keys of every hold wait, run and end while the clock is set by up to an hour, forth and back, so many
+/// times: as long as a job lives its key leads to it, and when all have ended only what holds for ever is held.
+pub async fn steps(times: u64) -> String {
+    const KEYS: u64 = 12;
+    let server = Server::start();
+    let clock = Arc::new(Adjustable(AtomicI64::new(1_800_000_000_000_000)));
+    let options = RedisOptions::from_url(&server.url()).expect("a valid URL");
+    let store = RedisStore::open_with_clock(options, clock.clone())
+        .await
+        .expect("the store opens");
+    let mut live: BTreeMap<u64, JobId> = BTreeMap::new();
+    let (mut random, mut asked, mut ended) = (1_u64, 0_u64, 0_u64);
+    for step in 0..times {
+        // A generator is enough that differs from step to step and not from run to run.
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let by = [HOUR, -HOUR, HOUR / 7, -HOUR / 7, 1_000_000, -1_000_000][(random >> 33) as usize % 6];
+        clock.0.fetch_add(by, Ordering::SeqCst);
+        let submissions = (0..KEYS).map(|key| {
+            let policy = Dedup::explicit(format!("k{key}"));
+            with(match key % 3 {
+                0 => policy,
+                1 => policy.hold(Hold::window(secs(60))),
+                _ => policy.hold(Hold::window(secs(7_200))),
+            })
+        });
+        let answers = store
+            .submit(submissions.collect())
+            .await
+            .expect("the store answers");
+        for (key, answer) in (0..KEYS).zip(&answers) {
+            let id = answer.id().cloned().expect("every answer names a job");
+            if let Some(holder) = live.get(&key) {
+                asked += 1;
+                assert_eq!(
+                    answer.outcome(),
+                    Some(Outcome::Duplicate),
+                    "step {step}, key {key} opened"
+                );
+                assert_eq!(&id, holder, "step {step}, key {key} leads elsewhere");
+            } else if answer.outcome() == Some(Outcome::Accepted) {
+                live.insert(key, id);
+            }
+        }
+        if step % 3 == 0 {
+            let mut request = claim_request(4);
+            request.lease = secs(1_800);
+            let claims = store.claim(request).await.expect("the store answers");
+            // Half of them end; the others keep their lease until the clock ends it.
+            let done: Vec<Settlement> = claims
+                .iter()
+                .step_by(2)
+                .map(|claimed| Settlement {
+                    id: claimed.job.id.clone(),
+                    fence: claimed.fence,
+                    result: Settle::Complete { output: None },
+                })
+                .collect();
+            let outcomes = store.settle(done.clone()).await.expect("the store answers");
+            for (settlement, outcome) in done.iter().zip(outcomes) {
+                assert_eq!(outcome, WriteOutcome::Ok(State::Complete));
+                live.retain(|_, id| *id != settlement.id);
+                ended += 1;
+            }
+        }
+        if step % 7 == 0 {
+            store
+                .upkeep(UpkeepRequest::default())
+                .await
+                .expect("the store answers");
+        }
+        // A job whose attempts are used up has ended too.
+        for (_, id) in live.clone() {
+            let job = store
+                .jobs_by_id(std::slice::from_ref(&id))
+                .await
+                .expect("the store answers")
+                .remove(0);
+            if job.is_none_or(|job| job.state.is_terminal()) {
+                live.retain(|_, known| *known != id);
+                ended += 1;
+            }
+        }
+    }
+    assert_eq!(store.doctor(false).await.expect("the store answers"), []);
+    format!(
+        "{times} steps of up to an hour: {asked} submissions against a live job, {ended} jobs ended, 0 keys opened under \
+         a live job"
+    )
+}
+
+#[tokio::test]
+async fn no_key_opens_while_the_clock_is_set_forth_and_back() {
+    println!("{}", steps(100).await);
 }
 
 #[tokio::test]

@@ -1,0 +1,41 @@
+-- probe: runs every command that the other scripts use, so that a user who may not learns it before anything is
+-- written: a script that is refused in its middle would leave its first half.
+--
+-- Atomic: yes. Leaves nothing.
+-- KEYS  1 and 2 names that nothing else has, of the hash tag of the shard
+-- ARGV  1 channel  2 message that says nothing
+-- Gives 'allowed', or the error of the first command that is refused, with its name.
+local key, other = KEYS[1], KEYS[2]
+local commands = {
+  { 'TIME' },
+  { 'DEL', key, other },
+  { 'SET', key, '1', 'EX', 60 },
+  { 'GET', key },
+  { 'EXISTS', key },
+  { 'COPY', key, other, 'REPLACE' },
+  { 'DEL', key, other },
+  { 'HSET', key, 'a', '1' },
+  { 'HINCRBY', key, 'a', 1 },
+  { 'HGET', key, 'a' },
+  { 'HMGET', key, 'a', 'b' },
+  { 'HDEL', key, 'a' },
+  { 'ZADD', key, 1, 'a' },
+  { 'ZRANGE', key, 0, 0, 'WITHSCORES' },
+  { 'ZREM', key, 'a' },
+  { 'SADD', key, 'a' },
+  { 'SREM', key, 'a' },
+  { 'RPUSH', key, 'a' },
+  { 'LREM', key, 1, 'b' },
+  { 'LTRIM', key, 1, 0 },
+  { 'PUBLISH', ARGV[1], ARGV[2] },
+}
+for _, command in ipairs(commands) do
+  local answer = redis.pcall(unpack(command))
+  local refused = type(answer) == 'table' and answer.err
+  if refused then
+    redis.pcall('DEL', key, other)
+    if string.find(refused, 'OOM', 1, true) then return answer end
+    return redis.error_reply('NOPERM ' .. command[1] .. ': ' .. refused)
+  end
+end
+return 'allowed'
