@@ -171,7 +171,8 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// The name of a queue, task, scope, step, worker or document: 1 to 128 bytes, no control characters (contract 8.1).
+/// The name of a queue, task, scope, step, worker or document: 1 to 128 bytes, no control characters, neither `.` nor
+/// `..`, which no path can name (contract 8.1).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Name(Arc<str>);
@@ -186,6 +187,9 @@ impl Name {
         if text.is_empty() || text.len() > Self::MAX_BYTES || text.chars().any(char::is_control) {
             return Err(Invalid::new("name", "1 to 128 bytes without control characters")
                 .found(format!("{} bytes", text.len())));
+        }
+        if matches!(text, "." | "..") {
+            return Err(Invalid::new("name", "1 to 128 bytes, but not . or .. alone").found(text));
         }
         Ok(Name(Arc::from(text)))
     }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::counters::Counts;
-use crate::dedup::{Hold, KeyBy};
+use crate::dedup::{Hold, HoldKind, KeyBy};
 use crate::ids::{Digest, JobId, Name};
-use crate::job::{Outcome, State, Would};
+use crate::job::{Life, Outcome, State, Would};
 use crate::json::Json;
 use crate::lifecycle::AttemptEnd;
 use crate::time::{Millis, Timestamp};
@@ -206,14 +206,33 @@ pub struct Stats {
     pub jobs: BTreeMap<State, i64>,
     /// Keys held now.
     pub active_keys: i64,
+    /// The same by hold; empty where a store does not count them apart.
+    pub keys_by_hold: BTreeMap<HoldKind, i64>,
+    /// Jobs kept for a key that has been let go meanwhile: upkeep has not come to them yet.
+    pub expired_keys: i64,
     /// Bytes the store takes.
     pub storage_bytes: i64,
+    /// Bytes it can take, where that is known: memory it was given, or its file and what is free beside it.
+    pub storage_limit: Option<i64>,
     /// Steps whose effect may have happened.
     pub steps_in_doubt: i64,
     /// Guarded keys: reserved, met while in progress, met when done.
     pub guard: GuardStats,
     /// Per queue and task.
     pub lanes: Vec<LaneStats>,
+}
+
+impl Stats {
+    /// Counts the key of a job, if it has one; a `stub` is kept for nothing else.
+    pub fn count_key(&mut self, life: &Life, stub: bool, now: Timestamp) {
+        match &life.holding {
+            Some(holding) if holding.is_held(life, now) => {
+                self.active_keys += 1;
+                *self.keys_by_hold.entry(holding.hold.kind).or_default() += 1;
+            }
+            _ => self.expired_keys += i64::from(stub),
+        }
+    }
 }
 
 /// How often guards were asked, by answer.

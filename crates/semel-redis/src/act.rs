@@ -138,7 +138,7 @@ impl Tx<'_> {
             return Ok(ActOutcome::NotFound);
         }
         let (queue, task) = self.lane_names(letter)?;
-        if let Some(target) = self.config.closed(&queue, &task) {
+        if let Some(target) = self.config.closed(&queue, &task, self.now) {
             return Ok(ActOutcome::Closed { target });
         }
         if let Some(held) = self.held_by_another(letter).await? {

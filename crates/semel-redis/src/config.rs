@@ -143,20 +143,21 @@ impl Config {
     }
 
     /// What keeps a submission out, if anything does.
-    pub fn closed(&self, queue: &Name, task: &Name) -> Option<Target> {
+    pub fn closed(&self, queue: &Name, task: &Name, now: Timestamp) -> Option<Target> {
         if self.settings.is_empty() {
             return None;
         }
         let mut all = self.concerning(queue, task);
-        all.find(|(_, setting)| setting.closed).map(|(target, _)| target)
+        all.find(|(_, setting)| setting.is_closed(now))
+            .map(|(target, _)| target)
     }
 
     /// Whether policies only watch in a lane.
-    pub fn observes(&self, queue: &Name, task: &Name) -> bool {
+    pub fn observes(&self, queue: &Name, task: &Name, now: Timestamp) -> bool {
         !self.settings.is_empty()
             && self
                 .concerning(queue, task)
-                .any(|(_, setting)| setting.mode == Mode::Observe)
+                .any(|(_, setting)| setting.is_observed(now))
     }
 
     /// Whether work of a lane is held back.
@@ -214,12 +215,20 @@ pub fn encode_setting(setting: &Setting) -> Vec<u8> {
     let bits = u8::from(setting.closed)
         | u8::from(setting.unique) << 1
         | u8::from(setting.mode == Mode::Observe) << 2
-        | u8::from(setting.paused.is_some()) << 3;
+        | u8::from(setting.paused.is_some()) << 3
+        | u8::from(setting.closed_until.is_some()) << 4
+        | u8::from(setting.observed_until.is_some()) << 5;
     out.byte(bits);
     if let Some(pause) = &setting.paused {
         out.time(pause.since)
             .maybe_time(pause.until)
             .maybe_text(pause.reason.as_deref());
+    }
+    for until in [setting.closed_until, setting.observed_until]
+        .into_iter()
+        .flatten()
+    {
+        out.time(until);
     }
     out.done()
 }
@@ -235,14 +244,18 @@ fn decode_setting(bytes: &[u8]) -> Result<Setting, StoreError> {
             reason: from.maybe_text()?.map(str::to_owned),
         }),
     };
+    let mut until = |bit: u8| (bits & bit != 0).then(|| from.time()).transpose();
+    let (closed_until, observed_until) = (until(16)?, until(32)?);
     Ok(Setting {
         paused,
         closed: bits & 1 != 0,
+        closed_until,
         unique: bits & 2 != 0,
         mode: if bits & 4 != 0 {
             Mode::Observe
         } else {
             Mode::Enforce
         },
+        observed_until,
     })
 }

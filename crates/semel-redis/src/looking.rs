@@ -114,6 +114,7 @@ impl Inspect for RedisStore {
         let mut stats = spread::stats(try_join_all(parts).await?)?;
         let servers = open::probe(&self.link).await?;
         stats.storage_bytes = servers.iter().map(open::Server::bytes).sum();
+        stats.storage_limit = servers.iter().map(open::Server::most_bytes).sum();
         Ok(stats)
     }
 

@@ -33,6 +33,13 @@ impl Server {
         self.fact("used_memory").parse().unwrap_or(0)
     }
 
+    /// Bytes it may use: what it was given, else what its machine has.
+    pub fn most_bytes(&self) -> Option<i64> {
+        let facts = ["maxmemory", "total_system_memory"];
+        let mut known = facts.iter().filter_map(|name| self.fact(name).parse().ok());
+        known.find(|bytes| *bytes > 0)
+    }
+
     fn has_aof(&self) -> bool {
         self.fact("aof_enabled") == "1"
     }

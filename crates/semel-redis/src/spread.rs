@@ -111,6 +111,7 @@ pub fn stats(parts: Vec<Stats>) -> Result<Stats, StoreError> {
             *sum.jobs.entry(state).or_default() += n;
         }
         sum.active_keys += part.active_keys;
+        sum.expired_keys += part.expired_keys;
         sum.steps_in_doubt += part.steps_in_doubt;
         sum.guard.fresh += part.guard.fresh;
         sum.guard.in_progress += part.guard.in_progress;

@@ -97,8 +97,12 @@ impl Tx<'_> {
         ask.cmd("HGETALL").arg(keys.lapses());
         ask.cmd("HGETALL").arg(keys.lapse(span));
         ask.cmd("SMEMBERS").arg(keys.places());
+        ask.cmd("ZCOUNT")
+            .arg(keys.stubs())
+            .arg("-inf")
+            .arg(self.now.as_millis());
         let answers = self.look(&ask).await?;
-        let [counts, baseline, since, lapses, lapse, places] = <[Value; 6]>::try_from(answers)
+        let [counts, baseline, since, lapses, lapse, places, passed] = <[Value; 7]>::try_from(answers)
             .map_err(|_| StoreError::corrupt("an answer of another length"))?;
         let (numbers, guard) = read_numbers(counts)?;
         let (baseline, _) = read_numbers(baseline)?;
@@ -144,7 +148,10 @@ impl Tx<'_> {
             raw,
             jobs,
             active_keys,
+            keys_by_hold: BTreeMap::new(),
+            expired_keys: answer::number(passed)?,
             storage_bytes: 0,
+            storage_limit: None,
             steps_in_doubt: self.list_steps(&StepFilter::InDoubt).await?.len() as i64,
             guard,
             lanes: lanes.into_values().collect(),

@@ -175,7 +175,7 @@ impl Tx<'_> {
             return Ok(Err(first));
         }
         let Submission { queue, task, .. } = &prepared.submission;
-        if let Some(target) = self.config.closed(queue, task) {
+        if let Some(target) = self.config.closed(queue, task, self.now) {
             return Ok(Err(Submitted::Closed { target }));
         }
         if let Err(invalid) = self.config.bounded(queue, task) {
@@ -197,7 +197,7 @@ impl Tx<'_> {
             generation = self.next_generation(&key.digest).await?;
         }
         let Submission { queue, task, .. } = &prepared.submission;
-        let observe = self.config.observes(queue, task);
+        let observe = self.config.observes(queue, task, self.now);
         let named = holder.as_ref().map(|head| self.view(head)).transpose()?;
         let met = match (&holder, &named) {
             (Some(head), Some(named)) => head.input.map(|input| Holder {

@@ -232,7 +232,7 @@ fn may_replay(cell: &Cell, id: &JobId, setup: &Setup, now: Timestamp) -> Option<
     if record.stub {
         return Some(ActOutcome::NotFound);
     }
-    if let Some(target) = setup.closed(&record.spec.queue, &record.spec.task) {
+    if let Some(target) = setup.closed(&record.spec.queue, &record.spec.task, now) {
         return Some(ActOutcome::Closed { target });
     }
     let holder = other_holder(cell, record, now)?;

@@ -334,8 +334,12 @@ pub struct TargetPart {
     pub task: Option<Name>,
     pub paused: Option<PausePart>,
     pub closed: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_until: Option<Timestamp>,
     pub unique: bool,
     pub mode: Mode,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_until: Option<Timestamp>,
 }
 
 /// A pause, as it is written.

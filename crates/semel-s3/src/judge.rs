@@ -152,7 +152,7 @@ pub fn judge(
     let decision = admission::admit(
         &arrived.prepared,
         holder.and_then(as_holder).as_ref(),
-        setup.is_observed(queue, task),
+        setup.is_observed(queue, task, moment.now),
         moment.now,
         cell.next_generation(moment),
     );

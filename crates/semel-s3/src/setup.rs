@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use semel_core::dedup::Mode;
 use semel_core::ids::Name;
 use semel_core::store::{Pause, Setting, Target};
 use semel_core::time::Timestamp;
@@ -37,8 +36,10 @@ impl Setup {
             let setting = Setting {
                 paused,
                 closed: part.closed,
+                closed_until: part.closed_until,
                 unique: part.unique,
                 mode: part.mode,
+                observed_until: part.observed_until,
             };
             (target, setting)
         };
@@ -65,8 +66,10 @@ impl Setup {
                     reason: pause.reason,
                 }),
                 closed: setting.closed,
+                closed_until: setting.closed_until,
                 unique: setting.unique,
                 mode: setting.mode,
+                observed_until: setting.observed_until,
             }
         };
         SetupPart {
@@ -113,17 +116,17 @@ impl Setup {
     }
 
     /// What keeps a queue and a task from taking submissions, if something does.
-    pub fn closed(&self, queue: &Name, task: &Name) -> Option<Target> {
+    pub fn closed(&self, queue: &Name, task: &Name, now: Timestamp) -> Option<Target> {
         let mut settings = self.concerning(queue, task);
         settings
-            .find(|(_, setting)| setting.closed)
+            .find(|(_, setting)| setting.is_closed(now))
             .map(|(target, _)| target.clone())
     }
 
     /// Whether policies only watch.
-    pub fn is_observed(&self, queue: &Name, task: &Name) -> bool {
+    pub fn is_observed(&self, queue: &Name, task: &Name, now: Timestamp) -> bool {
         self.concerning(queue, task)
-            .any(|(_, setting)| setting.mode == Mode::Observe)
+            .any(|(_, setting)| setting.is_observed(now))
     }
 
     /// Whether a queue, or every queue, was declared unique.

@@ -85,7 +85,10 @@ impl Desk {
             raw: counted.raw(),
             jobs: BTreeMap::new(),
             active_keys: 0,
+            keys_by_hold: BTreeMap::new(),
+            expired_keys: 0,
             storage_bytes: i64::try_from(sight.bytes).unwrap_or(i64::MAX),
+            storage_limit: None,
             steps_in_doubt: doubts(&sight),
             guard: counted.guard,
             lanes: Vec::new(),
@@ -108,7 +111,7 @@ impl Desk {
             .map(|lane| (lane.clone(), lane_stats(lane)))
             .collect();
         for job in sight.jobs() {
-            stats.active_keys += i64::from(job.life.is_holder(now));
+            stats.count_key(&job.life, job.stub, now);
             if job.stub {
                 continue;
             }

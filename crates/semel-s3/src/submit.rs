@@ -76,7 +76,7 @@ impl Desk {
             answer,
         };
         let Submission { queue, task, .. } = &prepared.submission;
-        if let Some(target) = setup.closed(queue, task) {
+        if let Some(target) = setup.closed(queue, task, now) {
             return Err(refused(Submitted::Closed { target }));
         }
         self.check_bounds(&prepared.submission)

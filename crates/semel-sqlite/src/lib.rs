@@ -115,10 +115,19 @@ impl SqliteStore {
         &self.path
     }
 
-    /// Checks and derives keys on the caller's side, a part at a time.
     fn bytes(&self) -> i64 {
         let length = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
         i64::try_from(length(&self.path) + length(&log_path(&self.path))).unwrap_or(i64::MAX)
+    }
+
+    /// What the file takes and what is free beside it.
+    fn limit(&self) -> Option<i64> {
+        let disk = rustix::fs::statvfs(&self.path).ok()?;
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        Some(
+            self.bytes()
+                .saturating_add(i64::try_from(free).unwrap_or(i64::MAX)),
+        )
     }
 }
 
@@ -274,9 +283,9 @@ impl Inspect for SqliteStore {
     }
 
     async fn stats(&self) -> Result<Stats, StoreError> {
-        let bytes = self.bytes();
+        let (bytes, limit) = (self.bytes(), self.limit());
         self.readers
-            .read("reading the counters", move |look| look.stats(bytes))
+            .read("reading the counters", move |look| look.stats(bytes, limit))
             .await
     }
 

@@ -8,6 +8,7 @@ use semel_core::dedup::Mode;
 use semel_core::error::Invalid;
 use semel_core::ids::Name;
 use semel_core::store::{Pause, Setting, SettingChange, Target};
+use semel_core::time::Timestamp;
 
 use crate::fail::Fail;
 use crate::rows;
@@ -27,11 +28,15 @@ pub fn read(statements: &mut Statements<'_>, ns: i64) -> Result<BTreeMap<Target,
         };
         let since = rows::optional_time(row, 2)?;
         let (until, reason) = (rows::optional_time(row, 3)?, row.get(4)?);
+        let (closed, closed_until) = lasting(row.get(5)?);
+        let (observed, observed_until) = lasting(row.get(7)?);
         let setting = Setting {
             paused: since.map(|since| Pause { since, until, reason }),
-            closed: row.get(5)?,
+            closed,
+            closed_until,
             unique: row.get(6)?,
-            mode: if row.get(7)? { Mode::Observe } else { Mode::Enforce },
+            mode: if observed { Mode::Observe } else { Mode::Enforce },
+            observed_until,
         };
         settings.insert(target, setting);
     }
@@ -61,14 +66,23 @@ pub fn set(tx: &mut Tx<'_>, target: &Target, change: &SettingChange) -> Result<S
             pause.map(|pause| pause.since.as_millis()),
             pause.and_then(|pause| rows::millis(pause.until)),
             pause.and_then(|pause| pause.reason.as_deref()),
-            after.closed,
+            column_of(after.closed, after.closed_until),
             after.unique,
-            after.mode == Mode::Observe,
+            column_of(after.mode == Mode::Observe, after.observed_until),
         ])?;
         tx.cache.settings.insert(target.clone(), after.clone());
     }
     tx.signals.work |= *change == SettingChange::Resume;
     Ok(after)
+}
+
+/// Whether, and until when: 0 not, 1 until it is changed, else the moment it ends.
+fn lasting(column: i64) -> (bool, Option<Timestamp>) {
+    (column != 0, (column > 1).then(|| rows::time(column)))
+}
+
+fn column_of(holds: bool, until: Option<Timestamp>) -> i64 {
+    until.map_or(i64::from(holds), Timestamp::as_millis)
 }
 
 fn column(target: &Target) -> (i64, &str) {

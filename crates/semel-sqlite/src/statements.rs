@@ -102,6 +102,7 @@ statements! {
     StubFind = "stub_find",
     StubDue = "stub_due",
     StubDelete = "stub_delete",
+    StubPassed = "stub_passed",
     JobDelete = "job_delete",
     LifeDelete = "life_delete",
     OriginList = "origin_list",

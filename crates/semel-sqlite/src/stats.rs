@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::{OptionalExtension, Row, params};
 
 use semel_core::counters::{Counter, Counts};
+use semel_core::dedup::HoldKind;
 use semel_core::ids::Name;
 use semel_core::job::{Phase, State};
 use semel_core::store::{StepFilter, Target};
@@ -72,7 +73,7 @@ fn counts_from(text: &str) -> Counts {
 
 impl Look<'_> {
     /// Counters and sizes.
-    pub fn stats(&mut self, storage_bytes: i64) -> Result<Stats, Fail> {
+    pub fn stats(&mut self, storage_bytes: i64, storage_limit: Option<i64>) -> Result<Stats, Fail> {
         let rows = lanes(&mut self.statements, self.ns)?;
         let baselines = self.baselines()?;
         let settings = settings::read(&mut self.statements, self.ns)?;
@@ -128,22 +129,35 @@ impl Look<'_> {
             .get(Sql::ResetFind)?
             .query_row([self.ns], |row| row.get(0))
             .optional()?;
-        let held = params![self.now.as_millis(), self.ns];
+        let keys_by_hold = self.keys_by_hold()?;
+        let passed = params![self.ns, self.now.as_millis()];
         Ok(Stats {
             as_of: self.now,
             since: since.map(rows::time),
             totals,
             raw,
             jobs,
-            active_keys: self
+            active_keys: keys_by_hold.values().sum(),
+            keys_by_hold,
+            expired_keys: self
                 .statements
-                .get(Sql::HeldCount)?
-                .query_row(held, |row| row.get(0))?,
+                .get(Sql::StubPassed)?
+                .query_row(passed, |row| row.get(0))?,
             storage_bytes,
+            storage_limit,
             steps_in_doubt: self.steps(&StepFilter::InDoubt)?.len() as i64,
             guard: self.guard_stats()?,
             lanes: by_name.into_values().collect(),
         })
+    }
+
+    fn keys_by_hold(&mut self) -> Result<BTreeMap<HoldKind, i64>, Fail> {
+        let asked = params![self.now.as_millis(), self.ns];
+        let counted: [i64; 4] = self.statements.get(Sql::HeldCount)?.query_row(asked, |row| {
+            Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?])
+        })?;
+        let held = HoldKind::ALL.into_iter().zip(counted);
+        Ok(held.filter(|(_, n)| *n != 0).collect())
     }
 
     fn by_state(&mut self, row: &LaneRow) -> Result<BTreeMap<State, i64>, Fail> {

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use semel_core::admission;
 use semel_core::counters::{Counter, Counts};
-use semel_core::dedup::{Holding, Mode};
+use semel_core::dedup::Holding;
 use semel_core::error::{Invalid, StoreError};
 use semel_core::ids::{Digest, JobId, Name};
 use semel_core::job::{Life, Phase};
@@ -352,7 +352,7 @@ impl<'c> Tx<'c> {
 
     /// Whether policies only watch in a lane.
     pub fn observes(&self, queue: &Name, task: &Name) -> bool {
-        self.any_setting(queue, task, |setting| setting.mode == Mode::Observe)
+        self.any_setting(queue, task, |setting| setting.is_observed(self.now))
     }
 
     /// Whether work of a lane is held back.
@@ -374,7 +374,7 @@ impl<'c> Tx<'c> {
             self.cache
                 .settings
                 .get(target)
-                .is_some_and(|setting| setting.closed)
+                .is_some_and(|setting| setting.is_closed(self.now))
         })
     }
 

@@ -97,6 +97,12 @@ impl Operator {
         self.set(target, SettingChange::Intake { open: false }).await
     }
 
+    /// Refuses submissions for a while.
+    pub async fn close_for(&self, target: Target, length: Duration) -> Result<Setting, Error> {
+        let length = length.into();
+        self.set(target, SettingChange::CloseFor { length }).await
+    }
+
     /// Takes submissions again.
     pub async fn open(&self, target: Target) -> Result<Setting, Error> {
         self.set(target, SettingChange::Intake { open: true }).await
@@ -117,6 +123,12 @@ impl Operator {
     /// Lets policies act, or only watch (contract 2.13).
     pub async fn mode(&self, target: Target, mode: Mode) -> Result<Setting, Error> {
         self.set(target, SettingChange::Mode { mode }).await
+    }
+
+    /// Lets policies only watch for a while.
+    pub async fn observe_for(&self, target: Target, length: Duration) -> Result<Setting, Error> {
+        let length = length.into();
+        self.set(target, SettingChange::ObserveFor { length }).await
     }
 
     /// Removes a queue with all its jobs in one step (contract 2.16); says how many there were.
@@ -195,10 +207,10 @@ impl Operator {
             SettingChange::Pause { .. } => "pause",
             SettingChange::Resume => "resume",
             SettingChange::Intake { open: true } => "open",
-            SettingChange::Intake { open: false } => "close",
+            SettingChange::Intake { open: false } | SettingChange::CloseFor { .. } => "close",
             SettingChange::Unique { unique: true } => "unique",
             SettingChange::Unique { unique: false } => "not_unique",
-            SettingChange::Mode { mode: Mode::Observe } => "observe",
+            SettingChange::Mode { mode: Mode::Observe } | SettingChange::ObserveFor { .. } => "observe",
             SettingChange::Mode { mode: Mode::Enforce } => "enforce",
         };
         let setting = async { Ok(self.client.store().set(target, change).await?) };

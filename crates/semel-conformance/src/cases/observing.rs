@@ -5,6 +5,7 @@ use semel_core::dedup::{Dedup, Hold, KeyBy, Mode, OnDuplicate};
 use semel_core::job::{Outcome, State, Would};
 use semel_core::store::{SettingChange, Submitted, Target};
 use semel_core::submission::Submission;
+use semel_core::time::Millis;
 
 use super::list::cases;
 use crate::kit::{World, keyed, latest, numbered, plain, queue, secs, task, with};
@@ -18,6 +19,7 @@ cases![
     "2.13" => an_observed_key_is_taken_over_by_an_enforced_submission,
     "2.13" => an_observer_that_ends_does_not_free_the_key_taken_over,
     "2.13" => an_operator_can_let_a_queue_a_task_or_everything_observe,
+    "2.13" => observing_can_end_by_itself,
     "2.14" => explaining_predicts_every_answer_and_writes_nothing,
     "2.14" => explaining_knows_that_a_lease_ran_out,
     "2.14" => explaining_shows_the_key_and_who_holds_it,
@@ -169,6 +171,19 @@ fn an_operator_can_let_a_queue_a_task_or_everything_observe(world: &World) {
         );
         world.set(target, SettingChange::Mode { mode: Mode::Enforce });
         assert_eq!(world.duplicate(keyed()), holder);
+    }
+}
+
+fn observing_can_end_by_itself(world: &World) {
+    let holder = world.accepted(keyed());
+    for target in [queue("default"), task("work"), Target::All] {
+        let set = world.set(target.clone(), SettingChange::ObserveFor { length: secs(60) });
+        assert_eq!(set.observed_until, Some(world.now().plus(secs(60))), "{target:?}");
+        world.crash();
+        world.pass(Millis::new(59_999));
+        assert_eq!(world.admitted(keyed()).outcome, Outcome::Accepted, "{target:?}");
+        world.pass(Millis::new(1));
+        assert_eq!(world.duplicate(keyed()), holder, "{target:?}");
     }
 }
 

@@ -26,6 +26,7 @@ cases![
     "6.1" => a_pause_survives_a_crash,
     "6.1" => a_paused_lane_is_shown_as_paused,
     "6.1" => a_closed_intake_takes_nothing,
+    "6.1" => an_intake_can_open_by_itself,
     "6.1" => a_closed_intake_leaves_what_is_waiting_to_the_workers,
     "6.1" => a_closed_intake_still_answers_what_it_answered_before,
     "6.1" => a_closed_intake_takes_no_replay,
@@ -192,6 +193,29 @@ fn a_paused_lane_is_shown_as_paused(world: &World) {
     assert_eq!(paused(), [true, true]);
     world.pass(secs(1));
     assert_eq!(paused(), [true, false]);
+}
+
+fn an_intake_can_open_by_itself(world: &World) {
+    for target in [Target::All, queue("default"), task("work")] {
+        let closed = world.set(target.clone(), SettingChange::CloseFor { length: secs(60) });
+        assert_eq!(
+            (closed.closed, closed.closed_until),
+            (true, Some(world.now().plus(secs(60))))
+        );
+        world.crash();
+        world.pass(Millis::new(59_999));
+        let refused = world.submit(plain());
+        assert!(
+            matches!(&refused, Submitted::Closed { target: by } if *by == target),
+            "{refused:?}"
+        );
+        world.pass(Millis::new(1));
+        world.accepted(plain());
+    }
+    // Closed for good takes the place of closed for a while.
+    world.intake(task("work"), false);
+    world.pass(secs(3_600));
+    assert!(matches!(world.submit(plain()), Submitted::Closed { .. }));
 }
 
 fn a_closed_intake_takes_nothing(world: &World) {

@@ -77,8 +77,13 @@ impl Run<'_> {
     async fn same_stats(&self) -> Agreed {
         let stats = self.look("stats", async |store, _| store.stats().await).await?;
         let Some(mut stats) = stats else { return Ok(()) };
-        stats.store.storage_bytes = 0;
-        stats.reference.storage_bytes = 0;
+        if stats.store.keys_by_hold.is_empty() {
+            stats.reference.keys_by_hold.clear();
+        }
+        // Sizes differ, and so does when a store notices that a key it kept a job for has been let go.
+        for side in [&mut stats.store, &mut stats.reference] {
+            (side.storage_bytes, side.storage_limit, side.expired_keys) = (0, None, 0);
+        }
         same_list("stats: lanes", &stats.clone().map(|stats, _| stats.lanes))?;
         same("stats", &stats)
     }

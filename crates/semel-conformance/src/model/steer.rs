@@ -41,11 +41,21 @@ impl Run<'_> {
                 reason: rng.chance(50).then(|| "a reason".to_owned()),
             },
             3..8 => SettingChange::Resume,
-            8 => SettingChange::Intake { open: false },
+            8 => match rng.chance(50) {
+                true => SettingChange::Intake { open: false },
+                false => SettingChange::CloseFor {
+                    length: Millis::new(rng.between(1, 10_000)),
+                },
+            },
             9..13 => SettingChange::Intake { open: true },
             13..15 => SettingChange::Unique { unique: true },
             15..17 => SettingChange::Unique { unique: false },
-            17 => SettingChange::Mode { mode: Mode::Observe },
+            17 => match rng.chance(50) {
+                true => SettingChange::Mode { mode: Mode::Observe },
+                false => SettingChange::ObserveFor {
+                    length: Millis::new(rng.between(1, 10_000)),
+                },
+            },
             _ => SettingChange::Mode { mode: Mode::Enforce },
         }
     }

@@ -128,7 +128,7 @@ impl Inner {
         if record.stub {
             return ActOutcome::NotFound;
         }
-        if let Some(target) = self.closed(&record.spec.queue, &record.spec.task) {
+        if let Some(target) = self.closed(&record.spec.queue, &record.spec.task, moment.now) {
             return ActOutcome::Closed { target };
         }
         if let Some(holder) = self.other_holder(letter, moment.now) {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::dedup::Mode;
 use crate::error::Invalid;
 use crate::ids::{JobId, Name};
 use crate::memory::inner::{Inner, Moment};
@@ -59,15 +58,15 @@ impl Inner {
     }
 
     /// What keeps a queue and a task from taking submissions, if something does.
-    pub(super) fn closed(&self, queue: &Name, task: &Name) -> Option<Target> {
+    pub(super) fn closed(&self, queue: &Name, task: &Name, now: Timestamp) -> Option<Target> {
         let mut settings = concerning(&self.settings, queue, task);
         settings
-            .find(|(_, setting)| setting.closed)
+            .find(|(_, setting)| setting.is_closed(now))
             .map(|(target, _)| target.clone())
     }
 
-    pub(super) fn is_observed(&self, queue: &Name, task: &Name) -> bool {
-        concerning(&self.settings, queue, task).any(|(_, setting)| setting.mode == Mode::Observe)
+    pub(super) fn is_observed(&self, queue: &Name, task: &Name, now: Timestamp) -> bool {
+        concerning(&self.settings, queue, task).any(|(_, setting)| setting.is_observed(now))
     }
 
     /// Whether a queue, or every queue, was declared unique.

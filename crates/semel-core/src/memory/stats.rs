@@ -28,7 +28,10 @@ impl Inner {
             raw,
             jobs: BTreeMap::new(),
             active_keys: 0,
+            keys_by_hold: BTreeMap::new(),
+            expired_keys: 0,
             storage_bytes: 0,
+            storage_limit: None,
             steps_in_doubt: 0,
             guard: self.guard_stats,
             lanes: Vec::new(),
@@ -40,7 +43,7 @@ impl Inner {
             .map(|lane| (lane.clone(), self.lane_stats(lane, now)))
             .collect();
         for job in self.jobs.values() {
-            stats.active_keys += i64::from(job.life.is_holder(now));
+            stats.count_key(&job.life, job.stub, now);
             if job.stub {
                 continue;
             }

@@ -74,7 +74,7 @@ impl Inner {
         if let Some(first) = self.answered_before(*token, now) {
             return Err(first);
         }
-        if let Some(target) = self.closed(queue, task) {
+        if let Some(target) = self.closed(queue, task, now) {
             return Err(Submitted::Closed { target });
         }
         self.check_bounds(queue, task).map_err(Submitted::Invalid)?;
@@ -96,7 +96,7 @@ impl Inner {
         let decision = admission::admit(
             &prepared,
             met.and_then(as_holder).as_ref(),
-            self.is_observed(queue, task),
+            self.is_observed(queue, task, moment.now),
             moment.now,
             self.next_generation(moment),
         );

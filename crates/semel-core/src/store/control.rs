@@ -14,10 +14,14 @@ pub struct Setting {
     pub paused: Option<Pause>,
     /// Submissions are refused.
     pub closed: bool,
+    /// Until when, if not until opened.
+    pub closed_until: Option<Timestamp>,
     /// Submissions that say nothing are deduplicated by input (contract 2.15).
     pub unique: bool,
     /// Policies act or only watch.
     pub mode: Mode,
+    /// Until when they only watch, if not until they are to act again.
+    pub observed_until: Option<Timestamp>,
 }
 
 impl Setting {
@@ -26,6 +30,16 @@ impl Setting {
         self.paused
             .as_ref()
             .is_some_and(|pause| pause.until.is_none_or(|until| now < until))
+    }
+
+    /// Whether submissions are refused at a moment.
+    pub fn is_closed(&self, now: Timestamp) -> bool {
+        self.closed && self.closed_until.is_none_or(|until| now < until)
+    }
+
+    /// Whether policies only watch at a moment.
+    pub fn is_observed(&self, now: Timestamp) -> bool {
+        self.mode == Mode::Observe && self.observed_until.is_none_or(|until| now < until)
     }
 
     /// The setting after a change at `now`.
@@ -42,9 +56,15 @@ impl Setting {
                 });
             }
             SettingChange::Resume => next.paused = None,
-            SettingChange::Intake { open } => next.closed = !open,
+            SettingChange::Intake { open } => (next.closed, next.closed_until) = (!open, None),
+            SettingChange::CloseFor { length } => {
+                (next.closed, next.closed_until) = (true, Some(now.plus(*length)));
+            }
             SettingChange::Unique { unique } => next.unique = *unique,
-            SettingChange::Mode { mode } => next.mode = *mode,
+            SettingChange::Mode { mode } => (next.mode, next.observed_until) = (*mode, None),
+            SettingChange::ObserveFor { length } => {
+                (next.mode, next.observed_until) = (Mode::Observe, Some(now.plus(*length)));
+            }
         }
         next
     }
@@ -78,6 +98,11 @@ pub enum SettingChange {
         /// Whether submissions are taken.
         open: bool,
     },
+    /// Closes the intake for a while.
+    CloseFor {
+        /// For how long.
+        length: Millis,
+    },
     /// Declares a queue, or all queues, unique.
     Unique {
         /// Whether it is.
@@ -87,6 +112,11 @@ pub enum SettingChange {
     Mode {
         /// Which.
         mode: Mode,
+    },
+    /// Lets policies only watch for a while.
+    ObserveFor {
+        /// For how long.
+        length: Millis,
     },
 }
 

@@ -160,6 +160,7 @@ CREATE TABLE guard_count (
 ) STRICT;
 
 -- kind 0 everything, 1 a queue, 2 a task.
+-- `closed` and `observe`: 0 not, 1 until changed, else until then.
 CREATE TABLE setting (
   ns INTEGER NOT NULL, kind INTEGER NOT NULL, name TEXT NOT NULL,
   paused_since INTEGER, paused_until INTEGER, reason TEXT,
