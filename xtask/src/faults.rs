@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::cargo::{self, cargo};
 use crate::prerequisites;
 
-/// Runs campaigns: those of `sqlite`, of `redis`, of `s3`, of `effects` (steps, outbox, inbox), or all of them.
+/// Runs campaigns: those of `sqlite`, of `redis`, of `s3`, of `effects` (steps, outbox, inbox, bridge), or all of them.
 ///
 /// Arguments after that word, or without one for the embedded store, are the campaigns' own.
 pub fn command(args: &[String]) -> Result<ExitCode> {
@@ -51,7 +51,8 @@ fn store(package: &str, args: &[String]) -> Result<ExitCode> {
 fn effects(args: &[String]) -> Result<ExitCode> {
     let mut command = cargo("test");
     command
-        .args(["--release", "-p", "semel-outbox", "--test", "campaigns", "--"])
+        .args(["--release", "-p", "semel-outbox", "--test", "campaigns"])
+        .args(["-p", "semel-resque", "--test", "kills", "--"])
         .args(["--nocapture", "--test-threads", "1"])
         .args(args)
         .env("SEMEL_CAMPAIGN", "full");

@@ -39,12 +39,6 @@ const PREREQUISITES: &[Prerequisite] = &[
         debian_packages: &["postgresql"],
     },
     Prerequisite {
-        name: "openssl",
-        needed_for: "the certificate of a Postgres server that encrypts",
-        is_present: || answers("openssl", "version"),
-        debian_packages: &["openssl"],
-    },
-    Prerequisite {
         name: "promtool",
         needed_for: "checking the server's metrics",
         is_present: || answers("promtool", "--version"),

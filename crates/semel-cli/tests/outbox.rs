@@ -122,6 +122,21 @@ fn only_what_was_sent_is_pruned() {
     let run = stage.run(&["outbox", "prune", "--from", FROM, "--older-than", "0s"]);
     assert_eq!(run.code, 0, "{run:#?}");
     assert_eq!(stage.json(&["outbox", "status", "--from", FROM])["pending"], 1);
+    // Orders 1 and 3 had their receipts: nobody wants a second one.
+    let again = stage.run(&["outbox", "rebuild", "--from", FROM, "--query", ROWS]);
+    assert_eq!(again.code, 2, "{again:#?}");
+    assert!(again.err.contains("--pruned-left-out"), "{again:#?}");
+    let newer = format!("{ROWS} WHERE id = 2");
+    let rebuilt = stage.json(&[
+        "outbox",
+        "rebuild",
+        "--from",
+        FROM,
+        "--query",
+        &newer,
+        "--pruned-left-out",
+    ]);
+    assert_eq!(rebuilt["added"], 1);
 }
 
 #[test]

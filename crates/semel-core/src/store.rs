@@ -6,10 +6,12 @@
 
 mod control;
 mod inspect;
+mod sought;
 mod work;
 
 pub use control::*;
 pub use inspect::*;
+pub use sought::*;
 pub use work::*;
 
 use std::time::Duration;

@@ -28,6 +28,8 @@ pub struct Event {
     pub(crate) input: Json,
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) priority: Option<i8>,
+    /// Why what another program wrote cannot become a job.
+    pub(crate) flaw: Option<Invalid>,
 }
 
 impl Event {
@@ -41,6 +43,7 @@ impl Event {
             input: Json::of(input)?,
             headers: BTreeMap::new(),
             priority: None,
+            flaw: None,
         })
     }
 
@@ -93,6 +96,13 @@ impl Event {
 
     /// The submission it becomes: its id is the key (contract 5.5).
     pub(crate) fn submission(&self) -> Result<Submission, Invalid> {
+        if let Some(flaw) = &self.flaw {
+            return Err(flaw.clone());
+        }
+        // A key is trimmed: two ids that differ in spaces only would be one job.
+        if self.id.trim() != self.id {
+            return Err(Invalid::new("id of the event", "a text without spaces around it"));
+        }
         // What another program wrote is JSON to the database; here a little more is asked of it.
         let input = Json::new(self.input.as_str())?;
         let mut request = SubmitRequest::new(self.task.clone(), input);
@@ -104,9 +114,59 @@ impl Event {
         request.submission()
     }
 
+    /// An event as it is found in the table. Whatever is wrong with it is its own flaw: others do not wait for it.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(crate) fn read(columns: &impl Columns) -> Self {
+        let mut flaw = None;
+        let mut text = |name: &'static str| {
+            columns.text(name).unwrap_or_else(|invalid| {
+                flaw.get_or_insert(invalid);
+                None
+            })
+        };
+        let id = text("id").unwrap_or_default();
+        let task = text("task").unwrap_or_default();
+        let (queue, partition) = (text("queue"), text("partition"));
+        let input = text("input").unwrap_or_else(|| "null".to_owned());
+        let headers = text("headers").map(|headers| serde_json::from_str(&headers));
+        let headers = headers.unwrap_or_else(|| Ok(BTreeMap::new()));
+        let priority = columns.number("priority").and_then(|number| {
+            let small = number.map(i8::try_from).transpose();
+            small.map_err(|_| Invalid::new("priority", "a number from -100 to 100"))
+        });
+        if let Err(error) = &headers {
+            let allowed = "an object whose values are texts";
+            flaw.get_or_insert(Invalid::new("headers", allowed).found(error.to_string()));
+        }
+        if let Err(invalid) = &priority {
+            flaw.get_or_insert(invalid.clone());
+        }
+        Event {
+            id,
+            task,
+            queue,
+            partition,
+            // The relay judges what it says; the database has checked that it is JSON.
+            input: Json::trusted(input),
+            headers: headers.unwrap_or_default(),
+            priority: priority.unwrap_or_default(),
+            flaw,
+        }
+    }
+
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn headers_json(&self) -> Option<String> {
         let written = serde_json::to_string(&self.headers);
         written.ok().filter(|_| !self.headers.is_empty())
     }
+}
+
+/// A row of the outbox, which any program may have written.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(crate) trait Columns {
+    /// A column that is to hold a text.
+    fn text(&self, name: &'static str) -> Result<Option<String>, Invalid>;
+
+    /// A column that is to hold a whole number.
+    fn number(&self, name: &'static str) -> Result<Option<i64>, Invalid>;
 }

@@ -1,6 +1,11 @@
 //! Who carries out an effect: a job under a fence.
 
 use semel::Attempt;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+use serde::de::DeserializeOwned;
+
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+use crate::error::Error;
 
 /// One delivery of a job, as an inbox sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,4 +26,13 @@ impl From<&Attempt> for Delivery {
             fence: attempt.fence(),
         }
     }
+}
+
+/// What an effect gave when it was carried out.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(crate) fn stored<T: DeserializeOwned>(step: &str, output: &str) -> Result<T, Error> {
+    serde_json::from_str(output).map_err(|source| Error::Unreadable {
+        step: step.to_owned(),
+        source,
+    })
 }

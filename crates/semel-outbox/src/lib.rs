@@ -27,7 +27,7 @@ pub use event::Event;
 pub use inbox::Delivery;
 pub use open::{Plain, open};
 pub use relay::{Boundary, Relay, Round};
-pub use source::{Audit, Claim, Fate, ParkedEvent, Pending, Source, Status};
+pub use source::{Audit, Claim, Fate, ParkedEvent, Pending, Pruned, Source, Status};
 
 /// The guide's code is run as a test.
 #[cfg(doctest)]

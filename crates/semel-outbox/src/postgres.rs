@@ -26,11 +26,19 @@ use crate::postgres::tls::Trust;
 /// The tables, as SQL that can be run again.
 pub const MIGRATION: &str = include_str!("sql/postgres/001.sql");
 
+/// Whether all of it is there.
+const IS_MIGRATED: &str = include_str!("sql/postgres/is_migrated.sql");
+
 /// Makes migrations wait for each other.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(7305804402)";
 
 /// Makes the tables where they are missing. For those who have their migrations elsewhere: [`MIGRATION`].
 pub async fn migrate(client: &Client) -> Result<(), Error> {
+    // To say again what is there would take locks that writers wait for, and needs the rights of an owner.
+    let there = client.query_one(IS_MIGRATED, &[]).await;
+    if there.while_("looking for the tables")?.get(0) {
+        return Ok(());
+    }
     let whole = format!("BEGIN; {MIGRATION_LOCK}; {MIGRATION} COMMIT;");
     let migrated = client.batch_execute(&whole).await;
     if migrated.is_err() {
@@ -76,6 +84,12 @@ impl PostgresOutbox {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(Duration::from_secs(5));
         }
+        // A server that is gone without a word is noticed soon, not after the two hours of the usual keep-alive.
+        config
+            .keepalives_idle(Duration::from_secs(15))
+            .keepalives_interval(Duration::from_secs(5))
+            .keepalives_retries(3)
+            .tcp_user_timeout(Duration::from_secs(30));
         config.application_name("semel outbox");
         let tls = tls::connector(&mut config, trust)?;
         let manager = Manager::from_config(

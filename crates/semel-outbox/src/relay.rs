@@ -75,7 +75,7 @@ impl Relay {
         self
     }
 
-    /// How often an event is tried before it is parked.
+    /// How often an event is tried that the store refuses, before it is parked. A closed task is waited for.
     #[must_use]
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = attempts.max(1);

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+use semel_core::error::Invalid;
 use serde::Serialize;
 
 use crate::error::Error;
@@ -39,10 +41,38 @@ pub trait Source: Send + Sync {
 
     /// Writes the events that are missing. The query gives columns `id`, `task`, `input`, and if wanted `queue` and
     /// `partition`.
-    async fn rebuild(&self, query: &str) -> Result<Audit, Error>;
+    ///
+    /// Where sent events were pruned, rows of the business lack an event although they had one, and whose key may have
+    /// lapsed since: to write it again would do the work again. Such an outbox is refused unless the query is said to
+    /// leave those rows out.
+    async fn rebuild(&self, query: &str, pruned: Pruned) -> Result<Audit, Error>;
 
     /// Removes events that were sent longer ago than this; never any other. Says how many.
     async fn prune(&self, older_than: Duration) -> Result<u64, Error>;
+}
+
+/// Whether the query of a rebuild minds that events were pruned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pruned {
+    /// Nobody has thought of it: if there are such, nothing is written.
+    Refuse,
+    /// The query gives no row whose event was pruned.
+    LeftOut,
+}
+
+impl Pruned {
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(crate) fn check(self, audit: &Audit) -> Result<(), Error> {
+        if self == Pruned::LeftOut || audit.pruned_before_ms.is_none() || audit.missing_total == 0 {
+            return Ok(());
+        }
+        Err(Invalid::new(
+            "events of this outbox were pruned: a row without one may have had one, and its work be done",
+            "a query that leaves such rows out, and says so",
+        )
+        .hint("ask for newer rows only, then add --pruned-left-out (Pruned::LeftOut)")
+        .into())
+    }
 }
 
 /// Events that are taken by one relay.

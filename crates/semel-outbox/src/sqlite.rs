@@ -8,6 +8,7 @@ pub use inbox::{once, prune_inbox};
 pub use write::{append, execute};
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ pub struct SqliteOutbox {
     pub(super) connection: Arc<Mutex<Connection>>,
     pub(super) path: PathBuf,
     pub(super) lease: Duration,
+    /// The state of the database at which events were looked for last.
+    pub(super) seen: Arc<AtomicI64>,
     shown: String,
 }
 
@@ -55,6 +58,7 @@ impl SqliteOutbox {
         Ok(SqliteOutbox {
             connection: Arc::new(Mutex::new(connection)),
             lease: Duration::from_secs(10),
+            seen: Arc::default(),
             shown: format!("sqlite:{}", path.display()),
             path,
         })

@@ -10,6 +10,7 @@ use serde::Serialize;
 use semel::ids::fresh_token;
 use semel_core::error::{Invalid, StoreError};
 use semel_core::ids::{Name, Token};
+use semel_core::job::{Outcome, State};
 use semel_core::lifecycle::Settle;
 use semel_core::store::{ClaimRequest, Claimed, Interest, Mark, Settlement, Store, Submitted, WriteOutcome};
 use semel_core::submission::Submission;
@@ -32,6 +33,7 @@ pub struct Bridge {
     outward: Vec<Name>,
     unique: Vec<Name>,
     poll: Duration,
+    lease: Millis,
     worker: Name,
 }
 
@@ -89,6 +91,7 @@ impl Bridge {
             outward: Vec::new(),
             unique: Vec::new(),
             poll: Duration::from_millis(200),
+            lease: LEASE,
             worker: Name::new("resque-bridge").expect("a name"),
         }
     }
@@ -118,6 +121,14 @@ impl Bridge {
     #[must_use]
     pub fn poll(mut self, length: Duration) -> Self {
         self.poll = length;
+        self
+    }
+
+    /// For how long jobs on their way out are leased: what a killed bridge had in hand waits that long. A minute, if
+    /// nothing is said.
+    #[must_use]
+    pub fn lease(mut self, length: Duration) -> Self {
+        self.lease = Millis::from(length);
         self
     }
 
@@ -199,9 +210,28 @@ impl Bridge {
             self.carry_in(queue, first, &mut crossed).await?;
         }
         if !self.outward.is_empty() {
+            if first {
+                self.forget_settled().await?;
+            }
             self.carry_out(&mut crossed).await?;
         }
         Ok(crossed)
+    }
+
+    /// A bridge that was killed between settling a job and forgetting it left a mark that nobody else takes away.
+    async fn forget_settled(&self) -> Result<(), Error> {
+        for queue in &self.outward {
+            let marked = self.resque.marked(queue).await?;
+            for ids in marked.chunks(BATCH) {
+                let jobs = self.store.jobs_by_id(ids).await?;
+                let complete = jobs.iter().flatten().filter(|job| job.state == State::Complete);
+                let complete: Vec<String> = complete.map(|job| job.id.to_string()).collect();
+                if !complete.is_empty() {
+                    self.resque.forget(queue, &complete).await?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// What was taken before is submitted first, under the tokens it had: whoever took it may have been killed.
@@ -250,9 +280,7 @@ impl Bridge {
             match answer {
                 Submitted::Invalid(error) => finished.push(failed(taken, &error)),
                 Submitted::Closed { target } => closed = Some(target),
-                Submitted::Job(admitted)
-                    if admitted.job.id.as_str().starts_with(&taken.token.to_string()) =>
-                {
+                Submitted::Job(admitted) if admitted.outcome == Outcome::Accepted => {
                     crossed.submitted += 1;
                     finished.push((taken.token, String::new()));
                 }
@@ -284,7 +312,7 @@ impl Bridge {
             queues: self.outward.clone(),
             tasks: Vec::new(),
             max: BATCH,
-            lease: LEASE,
+            lease: self.lease,
         };
         let claimed = self.store.claim(request).await?;
         let mut by_queue: BTreeMap<Name, Vec<Claimed>> = BTreeMap::new();

@@ -7,7 +7,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, RedisError, RedisResult, Script, ScriptInvocation, Value};
 
 use semel_core::error::Invalid;
-use semel_core::ids::{Name, Token};
+use semel_core::ids::{JobId, Name, Token};
 use semel_redis::{Place, RedisOptions};
 
 use crate::error::Error;
@@ -221,6 +221,15 @@ impl Resque {
             })
         };
         Ok((mended, answer.map(answered).collect::<Result<_, Error>>()?))
+    }
+
+    /// Jobs that were pushed and are not known to be settled.
+    pub async fn marked(&self, queue: &Name) -> Result<Vec<JobId>, Error> {
+        let mut wire = self.checked(self.wire().await)?;
+        let mut ask = redis::cmd("HKEYS");
+        let found: RedisResult<Vec<String>> = ask.arg(self.pushed(queue)).query_async(&mut wire).await;
+        let ids = self.checked(found)?.into_iter();
+        Ok(ids.filter_map(|id| JobId::new(id).ok()).collect())
     }
 
     /// Jobs are settled: nobody will push them again.

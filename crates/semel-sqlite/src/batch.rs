@@ -23,10 +23,22 @@ pub type Item = Result<Prepared, Invalid>;
 pub struct Batch {
     size: usize,
     received: Vec<Item>,
-    desk: Arc<Desk>,
+    /// Where the rest is prepared; none if there is no rest.
+    desk: Option<Arc<Desk>>,
 }
 
 impl Batch {
+    /// A batch that is prepared on the spot: a few items are not worth the talk.
+    pub fn at_once(namespace: &Name, now: Timestamp, batch: Vec<Submission>) -> Self {
+        let prepare = |submission| Prepared::new(namespace, submission, now);
+        let received: Vec<Item> = batch.into_iter().map(prepare).collect();
+        Batch {
+            size: received.len(),
+            received,
+            desk: None,
+        }
+    }
+
     /// A batch, and the side that prepares it.
     pub fn of(namespace: Name, now: Timestamp, batch: Vec<Submission>) -> (Preparing, Self) {
         let size = batch.len();
@@ -47,7 +59,7 @@ impl Batch {
         let batch = Batch {
             size,
             received: Vec::with_capacity(size),
-            desk: Arc::clone(&desk),
+            desk: Some(Arc::clone(&desk)),
         };
         (Preparing { desk }, batch)
     }
@@ -60,7 +72,8 @@ impl Batch {
     /// An item, prepared. Fails if whoever prepares it has died.
     pub fn item(&mut self, at: usize) -> Result<&Item, Fail> {
         while self.received.len() <= at {
-            let part = self.desk.part(self.received.len() / PART);
+            let desk = self.desk.as_ref();
+            let part = desk.and_then(|desk| desk.part(self.received.len() / PART));
             let part = part.ok_or_else(|| Fail::Store(StoreError::unavailable("preparing submissions")))?;
             self.received.extend(part);
         }

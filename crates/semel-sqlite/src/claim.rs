@@ -1,8 +1,9 @@
 //! Leasing due jobs, best first.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
+use foldhash::HashSet;
 use rusqlite::{OptionalExtension, params};
 
 use semel_core::error::StoreError;
@@ -30,11 +31,12 @@ pub fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Result<Vec<Claimed>, Fa
         return Ok(claims);
     }
     let lanes = open_lanes(tx, &request.queues, &request.tasks);
-    let places = best(tx, &lanes, request.max)?;
+    let newborn = best_newborn(tx, &lanes, request.max);
+    let mut places = best(tx, &lanes, request.max)?;
+    take(tx, &mut places, newborn, request.max)?;
     if places.is_empty() {
         return Ok(Vec::new());
     }
-    take(tx, &places)?;
     let mut found = Vec::with_capacity(places.len());
     for (_, (_, _, seq)) in &places {
         let row = claimable(tx, *seq)?;
@@ -163,9 +165,10 @@ fn claimed_before(
 
 fn open_lanes(tx: &Tx<'_>, queues: &[Name], tasks: &[Name]) -> Vec<i64> {
     let wanted = |names: &[Name], name: &Name| names.is_empty() || names.contains(name);
-    let lanes = tx.cache.lanes.iter().filter(|(_, lane)| {
+    let newborn: HashSet<i64> = tx.cache.newborn.due(tx.now).map(|row| row.lane).collect();
+    let lanes = tx.cache.lanes.iter().filter(|(number, lane)| {
         !lane.removed
-            && lane.phases[Phase::Waiting as usize] > 0
+            && (lane.phases[Phase::Waiting as usize] > 0 || newborn.contains(number))
             && wanted(queues, &lane.queue)
             && wanted(tasks, &lane.task)
             && !tx.is_paused(&lane.queue, &lane.task)
@@ -182,7 +185,14 @@ fn best(tx: &mut Tx<'_>, lanes: &[i64], max: usize) -> Result<Vec<(i64, Place)>,
     };
     let mut streams = Vec::with_capacity(lanes.len());
     let mut heads = BinaryHeap::new();
+    let waits = |tx: &Tx<'_>, lane: i64| {
+        let lane = tx.cache.lanes.get(&lane);
+        lane.is_some_and(|lane| lane.phases[Phase::Waiting as usize] > 0)
+    };
     for lane in lanes {
+        if !waits(tx, *lane) {
+            continue;
+        }
         let mut stream = Stream::open(tx, *lane)?;
         if let Some(place) = stream.next(tx, step)? {
             heads.push(Reverse((place, streams.len())));
@@ -258,12 +268,43 @@ impl Stream {
     }
 }
 
-/// Takes jobs out of the order: per lane and priority they are always the first ones.
-fn take(tx: &mut Tx<'_>, places: &[(i64, Place)]) -> Result<(), Fail> {
-    let mut last = std::collections::BTreeMap::new();
+/// The best of the jobs that have no place yet.
+fn best_newborn(tx: &Tx<'_>, lanes: &[i64], max: usize) -> Vec<(i64, Place)> {
+    let lanes: HashSet<i64> = lanes.iter().copied().collect();
+    let due = tx.cache.newborn.due(tx.now);
+    let due = due.filter(|row| lanes.contains(&row.lane));
+    let mut places: Vec<(i64, Place)> = due.map(|row| (row.lane, place(row))).collect();
+    places.sort_unstable_by_key(|(_, place)| *place);
+    places.truncate(max);
+    places
+}
+
+fn place(row: &LifeRow) -> Place {
+    let nprio = i64::from(row.life.priority.saturating_neg());
+    (nprio, row.life.run_at.as_millis(), row.seq)
+}
+
+/// Merges what has a place with what has none, and takes the best out of the order: per lane and priority they are
+/// always the first ones.
+fn take(
+    tx: &mut Tx<'_>,
+    places: &mut Vec<(i64, Place)>,
+    newborn: Vec<(i64, Place)>,
+    max: usize,
+) -> Result<(), Fail> {
+    let unplaced: HashSet<i64> = newborn.iter().map(|(_, (_, _, seq))| *seq).collect();
+    places.extend(newborn);
+    places.sort_by_key(|(_, place)| *place);
+    places.truncate(max);
+    let (mut last, mut taken) = (BTreeMap::new(), HashSet::default());
     for (lane, (nprio, run_at, seq)) in places {
-        last.insert((*lane, *nprio), (*run_at, *seq));
+        if unplaced.contains(seq) {
+            taken.insert(*seq);
+        } else {
+            last.insert((*lane, *nprio), (*run_at, *seq));
+        }
     }
+    tx.enter_but(&taken)?;
     for ((lane, nprio), (run_at, seq)) in last {
         tx.statements
             .get(Sql::ReadyTake)?

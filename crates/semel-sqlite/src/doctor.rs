@@ -8,6 +8,7 @@ use semel_core::store::Finding;
 
 use crate::fail::Fail;
 use crate::keys::{self, Place};
+use crate::ledger;
 use crate::statements::Statements;
 
 /// A broken invariant: how it is found, and the statements that mend it.
@@ -23,7 +24,7 @@ const CHECKS: &[Check] = &[
     Check {
         invariant: "I13",
         what: "lives without a job, or jobs without a life",
-        find: "SELECT (SELECT count(*) FROM life WHERE seq NOT IN (SELECT seq FROM job)) + (SELECT count(*) FROM job WHERE seq NOT IN (SELECT seq FROM life))",
+        find: "SELECT (SELECT count(*) FROM life WHERE seq NOT IN (SELECT seq FROM job)) + (SELECT count(*) FROM job j WHERE j.seq NOT IN (SELECT seq FROM life) AND (j.birth IS NULL OR j.seq <= coalesce((SELECT value FROM floor WHERE name = 'born'), 0)))",
         mend: &["DELETE FROM life WHERE seq NOT IN (SELECT seq FROM job)",
                "DELETE FROM job WHERE seq NOT IN (SELECT seq FROM life)"],
     },
@@ -76,6 +77,13 @@ const CHECKS: &[Check] = &[
                FROM life l JOIN job j ON j.seq = l.seq WHERE l.lane = lane.lane AND j.input IS NOT NULL)"],
     },
     Check {
+        invariant: "I8",
+        what: "jobs in a rare phase that are not listed, or listed in another",
+        find: "SELECT (SELECT count(*) FROM life l WHERE l.phase IN (2, 3, 5, 6) AND NOT EXISTS (SELECT 1 FROM rare r WHERE r.phase = l.phase AND r.lane = l.lane AND r.seq = l.seq))
+               + (SELECT count(*) FROM rare r WHERE NOT EXISTS (SELECT 1 FROM life l WHERE l.seq = r.seq AND l.phase = r.phase AND l.lane = r.lane))",
+        mend: &["DELETE FROM rare", "INSERT INTO rare (phase, lane, seq) SELECT phase, lane, seq FROM life WHERE phase IN (2, 3, 5, 6)"],
+    },
+    Check {
         invariant: "I13",
         what: "followers whose predecessor has ended or is gone",
         find: "SELECT count(*) FROM follow f LEFT JOIN life l ON l.seq = f.holder WHERE l.seq IS NULL OR l.phase IN (4, 5, 6)",
@@ -109,6 +117,7 @@ pub fn examine(connection: &Connection, repair: bool) -> Result<Vec<Finding>, Fa
         }
     }
     findings.extend(examine_keys(connection, repair)?);
+    findings.extend(examine_ledger(connection)?);
     for (check, found) in broken {
         let left: i64 = connection.query_row(check.find, [], |row| row.get(0))?;
         findings.push(Finding {
@@ -156,6 +165,16 @@ fn examine_keys(connection: &Connection, repair: bool) -> Result<Vec<Finding>, F
     }
     finding(lost, "jobs that hold a key which does not lead to them", false);
     Ok(findings)
+}
+
+/// Entries that cannot be read are told; what they said is lost.
+fn examine_ledger(connection: &Connection) -> Result<Option<Finding>, Fail> {
+    let broken = ledger::broken(&mut Statements::new(connection))?;
+    Ok((broken > 0).then(|| Finding {
+        invariant: "I30",
+        what: format!("{broken} rows of the ledger cannot be read to their end"),
+        repaired: false,
+    }))
 }
 
 /// Jobs that have not let go of a key whose index does not have them.

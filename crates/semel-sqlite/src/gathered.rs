@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use foldhash::HashMap;
 use rusqlite::{CachedStatement, Connection, ToSql};
 
-use semel_core::ids::{Digest, Name};
+use semel_core::ids::Digest;
 use semel_core::json::Json;
 
 use crate::rows::{IdBytes, LifeRow};
@@ -28,7 +28,7 @@ pub const LIVES: u8 = 2;
 pub const PLACES: u8 = 4;
 /// What came of submissions.
 pub const TOKENS: u8 = 8;
-/// Absorbed submissions.
+/// Absorbed submissions whose tokens are indexed.
 pub const ENTRIES: u8 = 16;
 /// All of these.
 pub const ALL: u8 = 31;
@@ -41,6 +41,8 @@ pub struct NewJob {
     pub id: IdBytes,
     /// When it was admitted.
     pub enqueued_at: i64,
+    /// How it fares, if nothing else is written about it yet.
+    pub birth: Option<Vec<u8>>,
     /// What its handler gets.
     pub input: Json,
     /// Its key.
@@ -73,35 +75,8 @@ pub struct Remembered {
     pub came_of_it: i64,
 }
 
-/// An absorbed submission.
-pub struct NewEntry {
-    /// Its number.
-    pub n: i64,
-    /// The namespace's number.
-    pub ns: i64,
-    /// When.
-    pub at: i64,
-    /// Its token.
-    pub token: IdBytes,
-    /// What it was answered.
-    pub outcome: i64,
-    /// Its key.
-    pub digest: Digest,
-    /// The bytes of the id of the job it was answered with.
-    pub holder: Option<IdBytes>,
-    /// Its queue.
-    pub queue: Name,
-    /// Its task.
-    pub task: Name,
-    /// Who submitted it.
-    pub producer: Option<Name>,
-    /// What it asked for on a duplicate.
-    pub policy: &'static str,
-    /// Where its input differed.
-    pub differs: Option<String>,
-    /// Its input, if that differed.
-    pub input: Option<Json>,
-}
+/// A token that leads to an entry of the ledger, unless it leads to a job.
+struct Indexed(Remembered);
 
 /// The rows of one transaction that are not written yet.
 #[derive(Default)]
@@ -111,7 +86,7 @@ pub struct Gathered<'c> {
     life_at: HashMap<i64, usize>,
     places: Rows<'c, Place>,
     tokens: Rows<'c, Remembered>,
-    entries: Rows<'c, NewEntry>,
+    entries: Rows<'c, Indexed>,
     kinds: u8,
 }
 
@@ -149,9 +124,9 @@ impl<'c> Gathered<'c> {
         self.kinds |= TOKENS;
     }
 
-    /// An absorbed submission.
-    pub fn entry(&mut self, entry: NewEntry) {
-        self.entries.gathered.push(entry);
+    /// An absorbed submission can be found by its token.
+    pub fn entry(&mut self, remembered: Remembered) {
+        self.entries.gathered.push(Indexed(remembered));
         self.kinds |= ENTRIES;
     }
 
@@ -266,12 +241,14 @@ struct Texts {
 impl Texts {
     fn of(one: &str) -> Self {
         let values = one.find("VALUES (").expect("it inserts values") + "VALUES ".len();
-        let row = one[values..].trim_end();
+        let end = values + one[values..].find(')').expect("values end") + 1;
+        let row = &one[values..end];
         let mut many = one[..values].to_owned();
         for n in 0..MANY {
             many.push_str(if n == 0 { "" } else { ", " });
             many.push_str(row);
         }
+        many.push_str(&one[end..]);
         Texts {
             one: one.to_owned(),
             many,
@@ -296,6 +273,7 @@ impl Row for NewJob {
         binding.next(self.seq)?;
         binding.next(&self.id[..])?;
         binding.next(self.enqueued_at)?;
+        binding.next(self.birth.as_deref())?;
         binding.next(self.input.as_str())?;
         binding.next(self.digest.as_ref().map(|digest| &digest.as_bytes()[..]))?;
         binding.next(self.key_text.as_deref())?;
@@ -332,23 +310,11 @@ impl Row for Remembered {
     }
 }
 
-impl Row for NewEntry {
+impl Row for Indexed {
     texts!("gathered_entry");
 
     fn bind(&self, binding: &mut Binding<'_, '_>) -> rusqlite::Result<()> {
-        binding.next(self.n)?;
-        binding.next(self.ns)?;
-        binding.next(self.at)?;
-        binding.next(&self.token[..])?;
-        binding.next(self.outcome)?;
-        binding.next(&self.digest.as_bytes()[..])?;
-        binding.next(self.holder.as_deref())?;
-        binding.next(self.queue.as_str())?;
-        binding.next(self.task.as_str())?;
-        binding.next(self.producer.as_ref().map(Name::as_str))?;
-        binding.next(self.policy)?;
-        binding.next(self.differs.as_deref())?;
-        binding.next(self.input.as_ref().map(Json::as_str))
+        self.0.bind(binding)
     }
 }
 
@@ -370,7 +336,7 @@ mod tests {
             LifeRow::texts(),
             Place::texts(),
             Remembered::texts(),
-            NewEntry::texts(),
+            Indexed::texts(),
         ];
         for texts in all {
             assert!(texts.one.starts_with("-- "), "{} says what it is for", texts.one);

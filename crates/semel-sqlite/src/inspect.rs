@@ -21,7 +21,8 @@ use semel_core::view::{
 use crate::effects::read_step;
 use crate::fail::Fail;
 use crate::keys;
-use crate::rows::{self, AT_ADMISSION, LifeRow};
+use crate::ledger::{self, Kept, Packed};
+use crate::rows::{self, AT_ADMISSION, IdBytes, LifeRow};
 use crate::settings;
 use crate::statements::{Sql, Statements};
 
@@ -662,7 +663,7 @@ impl<'c> Look<'c> {
         if !fits {
             return Ok(None);
         }
-        let absorbed = self.absorbed(&view.digest)?;
+        let absorbed = ledger::total(&mut self.statements, &view.digest)?;
         Ok(Some(KeyRow {
             free_at: row
                 .life
@@ -696,31 +697,6 @@ impl<'c> Look<'c> {
         Ok(None)
     }
 
-    fn absorbed(&mut self, digest: &Digest) -> Result<i64, Fail> {
-        let gone = self
-            .statements
-            .get(Sql::LedgerTotalFind)?
-            .query_row([digest.as_bytes()], |row| row.get::<_, i64>(0));
-        let indexed: i64 = self
-            .statements
-            .get(Sql::LedgerKeyCount)?
-            .query_row(params![rows::prefix(digest), digest.as_bytes()], |row| row.get(0))?;
-        let from = self.indexed()?;
-        let tail: i64 = self
-            .statements
-            .get(Sql::LedgerTailCount)?
-            .query_row(params![from, digest.as_bytes()], |row| row.get(0))?;
-        Ok(gone.optional()?.unwrap_or(0) + indexed + tail)
-    }
-
-    fn indexed(&mut self) -> Result<i64, Fail> {
-        let found = self
-            .statements
-            .get(Sql::FloorFind)?
-            .query_row(["ledger_indexed"], |row| row.get(0));
-        Ok(found.optional()?.unwrap_or(0))
-    }
-
     /// Absorbed submissions, newest first.
     pub fn ledger(&mut self, filter: &LedgerFilter, page: &Page) -> Result<Listing<LedgerEntry>, Fail> {
         let query = format!("ledger {filter:?}");
@@ -730,43 +706,25 @@ impl<'c> Look<'c> {
             (None, Some(holder)) => self.digest_of(holder)?,
             (None, None) => None,
         };
-        let mut items = Vec::new();
-        let mut more = false;
-        if digest.is_some() {
-            let from = self.indexed()?;
-            let ns = self.ns;
-            self.collect(
-                Sql::LedgerList,
-                params![ns, before, from],
-                filter,
-                page.limit,
-                &mut items,
-                &mut more,
-            )?;
-            let prefix = digest.as_ref().map(rows::prefix);
-            let before = items
-                .last()
-                .map_or(before, |entry: &LedgerEntry| entry.n)
-                .min(before);
-            self.collect(
-                Sql::LedgerKeyList,
-                params![prefix, before],
-                filter,
-                page.limit,
-                &mut items,
-                &mut more,
-            )?;
-        } else {
-            let ns = self.ns;
-            self.collect(
-                Sql::LedgerList,
-                params![ns, before, 0],
-                filter,
-                page.limit,
-                &mut items,
-                &mut more,
-            )?;
+        let from = match digest {
+            Some(_) => ledger::indexed(&mut self.statements)?,
+            None => 0,
+        };
+        let mut found = Entries {
+            filter,
+            ns: self.ns,
+            holder: filter.holder.as_ref().map(|id| rows::id_bytes(id, self.ns)),
+            limit: page.limit,
+            items: Vec::new(),
+            more: false,
+        };
+        ledger::listed(&mut self.statements, self.ns, (from, before), |row, entry| {
+            found.take(row, entry)
+        })?;
+        if let Some(digest) = digest.filter(|_| !found.more) {
+            self.indexed_entries(&digest, before, &mut found)?;
         }
+        let Entries { items, more, .. } = found;
         let next_cursor = items
             .last()
             .filter(|_| more)
@@ -774,43 +732,26 @@ impl<'c> Look<'c> {
         Ok(Listing { items, next_cursor })
     }
 
+    fn indexed_entries(&mut self, digest: &Digest, before: i64, found: &mut Entries<'_>) -> Result<(), Fail> {
+        let mut row: Option<Kept> = None;
+        for n in ledger::of_key(&mut self.statements, digest, before)? {
+            // Entries of a key are often in one row.
+            if row.as_ref().is_none_or(|row| n < row.n) {
+                row = ledger::find(&mut self.statements, n)?;
+            }
+            let Some(row) = &row else { continue };
+            for entry in row.entries().iter().filter(|entry| entry.n == n) {
+                if !found.take(row, entry)? {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn digest_of(&mut self, id: &JobId) -> Result<Option<Digest>, Fail> {
         let Some(seq) = self.seq(id)? else { return Ok(None) };
         Ok(whole_job(&mut self.statements, seq)?.and_then(|whole| whole.digest))
-    }
-
-    fn collect(
-        &mut self,
-        sql: Sql,
-        parameters: impl rusqlite::Params,
-        filter: &LedgerFilter,
-        limit: usize,
-        items: &mut Vec<LedgerEntry>,
-        more: &mut bool,
-    ) -> Result<(), Fail> {
-        let holder = filter.holder.as_ref().map(|id| rows::id_bytes(id, self.ns));
-        let ns = self.ns;
-        let mut rows = self.statements.get(sql)?.query(parameters)?;
-        while let Some(row) = rows.next()? {
-            let fits = row.get::<_, i64>(1)? == ns
-                && filter.digest.as_ref().is_none_or(|digest| {
-                    row.get_ref(4)
-                        .is_ok_and(|value| value.as_blob() == Ok(&digest.as_bytes()[..]))
-                })
-                && holder.as_ref().is_none_or(|holder| {
-                    row.get_ref(5)
-                        .is_ok_and(|value| value.as_blob().ok() == holder.as_deref())
-                });
-            if !fits {
-                continue;
-            }
-            if items.len() == limit {
-                *more = true;
-                break;
-            }
-            items.push(read_entry(row)?);
-        }
-        Ok(())
     }
 
     // Steps and dead letters.
@@ -1029,20 +970,36 @@ fn matches(filter: &JobFilter, job: &Job) -> bool {
         })
 }
 
-fn read_entry(row: &Row<'_>) -> Result<LedgerEntry, Fail> {
-    let digest = rows::digest(row, 4)?
-        .ok_or_else(|| Fail::Store(StoreError::corrupt("a ledger entry without a key")))?;
-    Ok(LedgerEntry {
-        n: row.get(0)?,
-        at: rows::time(row.get(2)?),
-        outcome: rows::decode(row, 3, &rows::OUTCOMES)?,
-        digest,
-        holder: rows::id(row, 5)?,
-        queue: Name::new(row.get::<_, String>(6)?)?,
-        task: Name::new(row.get::<_, String>(7)?)?,
-        producer: row.get::<_, Option<String>>(8)?.map(Name::new).transpose()?,
-        policy: row.get(9)?,
-        differs: pointers(row.get_ref(10)?.as_str_or_null()?)?,
-        input: row.get::<_, Option<String>>(11)?.map(Json::trusted),
-    })
+/// A page of the ledger that is being filled.
+struct Entries<'f> {
+    filter: &'f LedgerFilter,
+    ns: i64,
+    /// The holder that is asked for; none of this store's if it is no id.
+    holder: Option<Option<IdBytes>>,
+    limit: usize,
+    items: Vec<LedgerEntry>,
+    more: bool,
+}
+
+impl Entries<'_> {
+    /// Takes an entry if it fits; whether the page has room for more.
+    fn take(&mut self, row: &Kept, entry: &Packed<'_>) -> Result<bool, Fail> {
+        let holds = |holder: &Option<IdBytes>| {
+            holder
+                .as_ref()
+                .is_some_and(|holder| rows::short(holder) == entry.holder)
+        };
+        let fits = row.ns == self.ns
+            && self.filter.digest.is_none_or(|digest| digest == entry.digest)
+            && self.holder.as_ref().is_none_or(holds);
+        if !fits {
+            return Ok(true);
+        }
+        if self.items.len() == self.limit {
+            self.more = true;
+            return Ok(false);
+        }
+        self.items.push(row.show(entry)?);
+        Ok(true)
+    }
 }

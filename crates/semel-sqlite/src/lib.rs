@@ -6,6 +6,7 @@
 
 mod act;
 mod batch;
+mod born;
 mod checkpoint;
 mod claim;
 mod clock;
@@ -16,6 +17,7 @@ mod fail;
 mod gathered;
 mod inspect;
 mod keys;
+mod ledger;
 mod open;
 mod readers;
 mod recent;
@@ -53,6 +55,8 @@ use semel_core::view::{
 
 use crate::batch::{Batch, PART};
 use crate::checkpoint::Checkpointer;
+use crate::fail::Fail;
+use crate::inspect::Look;
 use crate::readers::Readers;
 use crate::wake::Wake;
 use crate::watch::Watcher;
@@ -115,6 +119,39 @@ impl SqliteStore {
         &self.path
     }
 
+    /// Looks at a snapshot in which every job that was answered for is entered.
+    async fn look<R, F>(&self, doing: &'static str, look: F) -> Result<R, StoreError>
+    where
+        R: Send + 'static,
+        F: FnOnce(&mut Look<'_>) -> Result<R, Fail> + Send + 'static,
+    {
+        let looked = self
+            .readers
+            .read(doing, |at| match born::any(&mut at.statements)? {
+                true => Ok(Err(look)),
+                false => look(at).map(Ok),
+            });
+        let look = match looked.await? {
+            Ok(seen) => return Ok(seen),
+            Err(look) => look,
+        };
+        if self.writer.write(doing, |_| Ok(())).await.is_ok() {
+            return self.readers.read(doing, look).await;
+        }
+        // Nothing can be written, so it is looked at as if it were, and taken back.
+        let mut look = Some(look);
+        let rehearsed = self.writer.rehearse(doing, move |tx| {
+            tx.flush()?;
+            let look = look
+                .take()
+                .ok_or_else(|| Fail::Store(StoreError::unavailable(doing)))?;
+            let (connection, namespace) = (tx.statements.connection(), tx.namespace);
+            look(&mut Look::new(connection, namespace, tx.ns, tx.now)?)
+        });
+        rehearsed.await
+    }
+
+    /// The length of the file and its log.
     fn bytes(&self) -> i64 {
         let length = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
         i64::try_from(length(&self.path) + length(&log_path(&self.path))).unwrap_or(i64::MAX)
@@ -145,13 +182,14 @@ impl Store for SqliteStore {
 
     async fn submit(&self, batch: Vec<Submission>) -> Result<Vec<Submitted>, StoreError> {
         limits::check_batch("submissions", batch.len())?;
-        let alone = batch.len() <= PART;
-        let (preparing, mut items) = Batch::of(self.namespace.clone(), self.clock.now(), batch);
-        let work = move |tx: &mut tx::Tx<'_>| submit::submit(tx, &mut items);
-        if alone {
-            preparing.run();
-            return self.writer.write("submitting", work).await;
+        let now = self.clock.now();
+        if batch.len() <= PART {
+            let mut items = Batch::at_once(&self.namespace, now, batch);
+            let work = move |tx: &mut tx::Tx<'_>| submit::submit(tx, &mut items);
+            return self.writer.write_knowing("submitting", work).await;
         }
+        let (preparing, mut items) = Batch::of(self.namespace.clone(), now, batch);
+        let work = move |tx: &mut tx::Tx<'_>| submit::submit(tx, &mut items);
         // The writer begins at once, and both prepare.
         let answers = self.writer.begin("submitting", work)?;
         preparing.run();
@@ -169,7 +207,7 @@ impl Store for SqliteStore {
         limits::check_lease(request.lease)?;
         check_max(request.max)?;
         self.writer
-            .write("claiming", move |tx| claim::claim(tx, &request))
+            .write_knowing("claiming", move |tx| claim::claim(tx, &request))
             .await
     }
 
@@ -177,14 +215,14 @@ impl Store for SqliteStore {
         limits::check_lease(request.lease)?;
         limits::check_batch("heartbeats", request.leases.len())?;
         self.writer
-            .write("extending leases", move |tx| settle::extend(tx, &request))
+            .write_knowing("extending leases", move |tx| settle::extend(tx, &request))
             .await
     }
 
     async fn settle(&self, batch: Vec<Settlement>) -> Result<Vec<WriteOutcome>, StoreError> {
         limits::check_batch("settlements", batch.len())?;
         self.writer
-            .write("settling", move |tx| settle::settle(tx, &batch))
+            .write_knowing("settling", move |tx| settle::settle(tx, &batch))
             .await
     }
 
@@ -219,8 +257,7 @@ impl Store for SqliteStore {
         if let Interest::Work { queues, tasks } = &interest {
             let (queues, tasks) = (queues.clone(), tasks.clone());
             let due = self
-                .readers
-                .read("looking for the next due job", move |look| {
+                .look("looking for the next due job", move |look| {
                     look.next_work(&queues, &tasks)
                 })
                 .await;
@@ -246,67 +283,55 @@ fn check_max(max: usize) -> Result<(), StoreError> {
 impl Inspect for SqliteStore {
     async fn jobs_by_id(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, StoreError> {
         let ids = ids.to_vec();
-        self.readers
-            .read("looking up jobs", move |look| look.jobs_by_id(&ids))
+        self.look("looking up jobs", move |look| look.jobs_by_id(&ids))
             .await
     }
 
     async fn jobs(&self, filter: JobFilter, page: Page) -> Result<Listing<Job>, StoreError> {
-        self.readers
-            .read("listing jobs", move |look| look.jobs(&filter, &page))
+        self.look("listing jobs", move |look| look.jobs(&filter, &page))
             .await
     }
 
     async fn attempts(&self, id: &JobId) -> Result<Vec<AttemptView>, StoreError> {
         let id = id.clone();
-        self.readers
-            .read("listing attempts", move |look| look.attempts(&id))
+        self.look("listing attempts", move |look| look.attempts(&id))
             .await
     }
 
     async fn keys(&self, filter: KeyFilter, page: Page) -> Result<Listing<KeyRow>, StoreError> {
-        self.readers
-            .read("listing keys", move |look| look.keys(&filter, &page))
+        self.look("listing keys", move |look| look.keys(&filter, &page))
             .await
     }
 
     async fn key(&self, digest: Digest) -> Result<Option<KeyRow>, StoreError> {
-        self.readers
-            .read("looking up a key", move |look| look.key(&digest))
-            .await
+        self.look("looking up a key", move |look| look.key(&digest)).await
     }
 
     async fn ledger(&self, filter: LedgerFilter, page: Page) -> Result<Listing<LedgerEntry>, StoreError> {
-        self.readers
-            .read("reading the ledger", move |look| look.ledger(&filter, &page))
+        self.look("reading the ledger", move |look| look.ledger(&filter, &page))
             .await
     }
 
     async fn stats(&self) -> Result<Stats, StoreError> {
         let (bytes, limit) = (self.bytes(), self.limit());
-        self.readers
-            .read("reading the counters", move |look| look.stats(bytes, limit))
+        self.look("reading the counters", move |look| look.stats(bytes, limit))
             .await
     }
 
     async fn history(&self, window: Millis) -> Result<Vec<Snapshot>, StoreError> {
-        self.readers
-            .read("reading the history", move |look| look.history(window))
+        self.look("reading the history", move |look| look.history(window))
             .await
     }
 
     async fn dead_letter_groups(&self, task: Option<Name>) -> Result<Vec<ErrorGroup>, StoreError> {
-        self.readers
-            .read("grouping dead letters", move |look| {
-                look.dead_letter_groups(task.as_ref())
-            })
-            .await
+        self.look("grouping dead letters", move |look| {
+            look.dead_letter_groups(task.as_ref())
+        })
+        .await
     }
 
     async fn list_steps(&self, filter: StepFilter) -> Result<Vec<StepView>, StoreError> {
-        self.readers
-            .read("listing steps", move |look| look.steps(&filter))
-            .await
+        self.look("listing steps", move |look| look.steps(&filter)).await
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -378,7 +403,7 @@ impl Control for SqliteStore {
     }
 
     async fn settings(&self) -> Result<Vec<(Target, Setting)>, StoreError> {
-        let read = self.readers.read("reading settings", |look| {
+        let read = self.look("reading settings", |look| {
             settings::read(&mut look.statements, look.ns)
         });
         Ok(read.await?.into_iter().collect())
@@ -399,8 +424,7 @@ impl Control for SqliteStore {
 
     async fn document(&self, kind: &Name, name: &str) -> Result<Option<Document>, StoreError> {
         let (kind, name) = (kind.clone(), name.to_owned());
-        self.readers
-            .read("reading a document", move |look| look.document(&kind, &name))
+        self.look("reading a document", move |look| look.document(&kind, &name))
             .await
     }
 
@@ -411,11 +435,10 @@ impl Control for SqliteStore {
         page: Page,
     ) -> Result<Listing<Document>, StoreError> {
         let (kind, prefix) = (kind.clone(), prefix.to_owned());
-        self.readers
-            .read("listing documents", move |look| {
-                look.documents(&kind, &prefix, &page)
-            })
-            .await
+        self.look("listing documents", move |look| {
+            look.documents(&kind, &prefix, &page)
+        })
+        .await
     }
 
     async fn delete_document(
@@ -444,8 +467,7 @@ impl Control for SqliteStore {
 
     async fn feed(&self, feed: &str, page: Page) -> Result<Listing<FeedEntry>, StoreError> {
         let feed = feed.to_owned();
-        self.readers
-            .read("reading a feed", move |look| look.feed(&feed, &page))
+        self.look("reading a feed", move |look| look.feed(&feed, &page))
             .await
     }
 

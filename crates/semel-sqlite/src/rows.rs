@@ -39,30 +39,70 @@ pub struct LifeRow {
 impl LifeRow {
     /// Reads the first [`LIFE_COLUMNS`] columns.
     pub fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let seq: i64 = row.get(0)?;
+        Self::from_columns(|column| row.get(column))
+    }
+
+    #[inline(always)]
+    fn from_columns(get: impl Fn(usize) -> rusqlite::Result<Option<i64>>) -> rusqlite::Result<Self> {
+        let number = |column| required(column, get(column)?);
+        let small = |column| narrow(column, number(column)?);
+        let moment = |column| get(column).map(|moment| moment.map(time));
+        let seq = number(0)?;
         let life = Life {
-            phase: decode(row, 2, &Phase::ALL)?,
-            priority: row.get::<_, i8>(3)?.saturating_neg(),
-            run_at: time(row.get(4)?),
-            attempt: row.get(5)?,
-            max_attempts: row.get(6)?,
-            deliveries: row.get(7)?,
-            max_deliveries: row.get(8)?,
-            fence: row.get(9)?,
-            settled: decode_optional(row, 10, &State::ALL)?,
-            began: optional_time(row, 11)?,
-            until: optional_time(row, 12)?,
-            started_at: optional_time(row, 13)?,
-            finished_at: optional_time(row, 14)?,
-            holding: read_holding(row, seq)?,
+            phase: decoded(2, number(2)?, &Phase::ALL)?,
+            priority: narrow::<i8>(3, number(3)?)?.saturating_neg(),
+            run_at: time(number(4)?),
+            attempt: small(5)?,
+            max_attempts: small(6)?,
+            deliveries: small(7)?,
+            max_deliveries: small(8)?,
+            fence: number(9)?,
+            settled: get(10)?
+                .map(|place| decoded(10, place, &State::ALL))
+                .transpose()?,
+            began: moment(11)?,
+            until: moment(12)?,
+            started_at: moment(13)?,
+            finished_at: moment(14)?,
+            holding: read_holding(&get, seq)?,
         };
         Ok(LifeRow {
             seq,
-            lane: row.get(1)?,
+            lane: number(1)?,
             life,
-            worker: row.get(15)?,
-            last_error: row.get(16)?,
+            worker: get(15)?,
+            last_error: get(16)?,
         })
+    }
+
+    /// All columns but the first as one value: which are there, and their numbers.
+    pub fn pack(&self) -> rusqlite::Result<Vec<u8>> {
+        let (mut there, mut numbers, mut at) = (0i64, Vec::with_capacity(24), 0);
+        self.columns(|number| {
+            if let Some(number) = number.filter(|_| at > 0) {
+                there |= 1 << at;
+                push_number(&mut numbers, number);
+            }
+            at += 1;
+            Ok(())
+        })?;
+        let mut bytes = Vec::with_capacity(numbers.len() + 4);
+        push_number(&mut bytes, there);
+        bytes.extend_from_slice(&numbers);
+        Ok(bytes)
+    }
+
+    /// The inverse of [`LifeRow::pack`].
+    pub fn unpack(seq: i64, mut bytes: &[u8]) -> Option<Self> {
+        let there = take_number(&mut bytes)?;
+        let mut columns = [None; LIFE_COLUMNS];
+        columns[0] = Some(seq);
+        for (at, column) in columns.iter_mut().enumerate().skip(1) {
+            if there & (1 << at) != 0 {
+                *column = Some(take_number(&mut bytes)?);
+            }
+        }
+        Self::from_columns(|column| Ok(columns[column])).ok()
     }
 
     /// Every column in order.
@@ -137,15 +177,18 @@ impl HoldColumns {
     }
 }
 
-fn read_holding(row: &Row<'_>, seq: i64) -> rusqlite::Result<Option<Holding>> {
-    let Some(packed) = row.get::<_, Option<i64>>(17)? else {
+fn read_holding(
+    get: impl Fn(usize) -> rusqlite::Result<Option<i64>>,
+    seq: i64,
+) -> rusqlite::Result<Option<Holding>> {
+    let Some(packed) = get(17)? else {
         return Ok(None);
     };
     let has = |bit: i64| packed & bit != 0;
     let hold = Hold {
         kind: HoldKind::ALL[(packed & 3) as usize],
-        ttl: row.get::<_, Option<i64>>(18)?.map(Millis::new),
-        cool_down: row.get::<_, Option<i64>>(19)?.map(Millis::new),
+        ttl: get(18)?.map(Millis::new),
+        cool_down: get(19)?.map(Millis::new),
         release_on: ReleaseOn {
             failed: has(RELEASE_ON_FAILED),
             cancelled: has(RELEASE_ON_CANCELLED),
@@ -153,9 +196,9 @@ fn read_holding(row: &Row<'_>, seq: i64) -> rusqlite::Result<Option<Holding>> {
     };
     Ok(Some(Holding {
         hold,
-        taken_at: optional_time(row, 20)?.unwrap_or(AT_ADMISSION),
-        expires_at: optional_time(row, 21)?,
-        generation: row.get::<_, Option<i64>>(22)?.unwrap_or(seq),
+        taken_at: get(20)?.map_or(AT_ADMISSION, time),
+        expires_at: get(21)?.map(time),
+        generation: get(22)?.unwrap_or(seq),
         freed: has(FREED),
         observed: has(OBSERVED),
     }))
@@ -178,18 +221,22 @@ pub fn millis(time: Option<Timestamp>) -> Option<i64> {
 
 /// A value stored as its place in a list.
 pub fn decode<T: Copy>(row: &Row<'_>, column: usize, all: &[T]) -> rusqlite::Result<T> {
-    let place: i64 = row.get(column)?;
+    decoded(column, row.get(column)?, all)
+}
+
+fn decoded<T: Copy>(column: usize, place: i64, all: &[T]) -> rusqlite::Result<T> {
     let found = usize::try_from(place).ok().and_then(|place| all.get(place));
     found
         .copied()
         .ok_or(rusqlite::Error::IntegralValueOutOfRange(column, place))
 }
 
-fn decode_optional<T: Copy>(row: &Row<'_>, column: usize, all: &[T]) -> rusqlite::Result<Option<T>> {
-    match row.get_ref(column)?.data_type() {
-        Type::Null => Ok(None),
-        _ => decode(row, column, all).map(Some),
-    }
+fn narrow<T: TryFrom<i64>>(column: usize, number: i64) -> rusqlite::Result<T> {
+    T::try_from(number).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, number))
+}
+
+fn required(column: usize, number: Option<i64>) -> rusqlite::Result<i64> {
+    number.ok_or_else(|| rusqlite::Error::InvalidColumnType(column, "life".to_owned(), Type::Null))
 }
 
 /// A stored value that core does not accept.
@@ -271,6 +318,16 @@ impl Deref for IdBytes {
 impl ToSql for IdBytes {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         self[..].to_sql()
+    }
+}
+
+impl IdBytes {
+    /// The bytes as they were stored.
+    pub fn read(stored: &[u8]) -> Self {
+        let mut bytes = [0; 24];
+        let length = stored.len().min(24);
+        bytes[..length].copy_from_slice(&stored[..length]);
+        IdBytes { bytes, length }
     }
 }
 
@@ -384,6 +441,20 @@ mod tests {
         ] {
             assert_eq!(unpack(&pack(seqs.clone())), seqs);
         }
+    }
+
+    #[test]
+    fn a_packed_life_comes_back() {
+        let numbers: [Option<i64>; LIFE_COLUMNS] = std::array::from_fn(|at| match at {
+            10..=16 | 18 | 20 | 22 => None,
+            17 => Some(4),
+            _ => Some(at as i64 % 4),
+        });
+        let row = LifeRow::from_columns(|at| Ok(numbers[at])).expect("a life");
+        let packed = row.pack().expect("packed");
+        let back = LifeRow::unpack(row.seq, &packed).expect("unpacked");
+        assert_eq!(format!("{back:?}"), format!("{row:?}"));
+        assert!(LifeRow::unpack(1, &packed[..packed.len() - 1]).is_none());
     }
 
     #[test]

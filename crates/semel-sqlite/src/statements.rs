@@ -36,7 +36,6 @@ statements! {
     HolderFind = "holder_find",
     JobReplace = "job_replace",
     JobInput = "job_input",
-    LedgerAnswer = "ledger_answer",
     FollowInsert = "follow_insert",
     FollowerFind = "follower_find",
     FollowedFind = "followed_find",
@@ -92,7 +91,7 @@ statements! {
     FloorFind = "floor_find",
     FloorRaise = "floor_raise",
     JobLast = "job_last",
-    LedgerLast = "ledger_last",
+    JobNewborn = "job_newborn",
     ReplayInsert = "replay_insert",
     ReplayFind = "replay_find",
     ReplayDelete = "replay_delete",
@@ -132,17 +131,17 @@ statements! {
     FeedList = "feed_list",
     FeedDelete = "feed_delete",
     FeedTrim = "feed_trim",
-    LedgerRange = "ledger_range",
+    LedgerInsert = "ledger_insert",
+    LedgerAt = "ledger_at",
+    LedgerAfter = "ledger_after",
     LedgerKeyInsert = "ledger_key_insert",
     LedgerKeyDelete = "ledger_key_delete",
     LedgerKeyList = "ledger_key_list",
     LedgerList = "ledger_list",
-    LedgerOldest = "ledger_oldest",
     LedgerDelete = "ledger_delete",
     LedgerTotalAdd = "ledger_total_add",
     LedgerTotalFind = "ledger_total_find",
     LedgerTotalDelete = "ledger_total_delete",
-    LedgerOfPrefix = "ledger_of_prefix",
     SnapshotFind = "snapshot_find",
     SnapshotInsert = "snapshot_insert",
     SnapshotList = "snapshot_list",
@@ -157,8 +156,9 @@ statements! {
     LifeScan = "life_scan",
     KeyScan = "key_scan",
     LedgerKeyCount = "ledger_key_count",
-    LedgerTailCount = "ledger_tail_count",
     RareScan = "rare_scan",
+    RareInsert = "rare_insert",
+    RareDelete = "rare_delete",
     HeldCount = "held_count",
 }
 
@@ -171,6 +171,9 @@ impl Sql {
             | Sql::KeyDelete
             | Sql::KeyLogInsert
             | Sql::KeyLogDrop
+            | Sql::LedgerInsert
+            | Sql::LedgerAt
+            | Sql::LedgerAfter
             | Sql::FloorFind
             | Sql::FloorRaise
             | Sql::LaneInsert
@@ -187,14 +190,15 @@ impl Sql {
             | Sql::AttemptError
             | Sql::EndedInsert
             | Sql::FollowerFind
+            | Sql::RareInsert
+            | Sql::RareDelete
             | Sql::ProgressPut
             | Sql::ProgressFind => 0,
-            Sql::JobFind | Sql::JobInput | Sql::JobKeyed | Sql::JobId => gathered::JOBS,
+            Sql::JobFind | Sql::JobNewborn | Sql::JobInput | Sql::JobKeyed | Sql::JobId => gathered::JOBS,
             Sql::LifeFind => gathered::LIVES,
             Sql::HolderFind | Sql::ClaimFind => gathered::JOBS | gathered::LIVES,
             Sql::ReadyPriorities | Sql::ReadyDue | Sql::ReadyTake | Sql::ReadyDelete => gathered::PLACES,
-            Sql::TokenFind => gathered::TOKENS,
-            Sql::LedgerAnswer => gathered::ENTRIES,
+            Sql::TokenFind => gathered::TOKENS | gathered::ENTRIES,
             _ => gathered::ALL,
         }
     }

@@ -8,7 +8,7 @@ use semel_core::counters::Counter;
 use semel_core::dedup::{Key, KeyBy};
 use semel_core::error::{Invalid, StoreError};
 use semel_core::ids::{Digest, JobId, Name};
-use semel_core::job::{Life, Outcome, State, Would};
+use semel_core::job::{Life, Outcome, Phase, State, Would};
 use semel_core::json::Json;
 use semel_core::limits;
 use semel_core::store::{Admitted, Explanation, Submitted};
@@ -17,9 +17,11 @@ use semel_core::time::Timestamp;
 use semel_core::view::HolderView;
 
 use crate::batch::{Batch, Item};
+use crate::born::Newborn;
 use crate::fail::Fail;
-use crate::gathered::{NewEntry, NewJob};
+use crate::gathered::NewJob;
 use crate::inspect;
+use crate::ledger::{self, Packed, Words};
 use crate::recent::Keyed;
 use crate::rows::{self, AT_ADMISSION, IdBytes, LIFE_COLUMNS, LifeRow};
 use crate::statements::Sql;
@@ -56,6 +58,7 @@ fn one(tx: &mut Tx<'_>, item: &Item) -> Result<Submitted, Fail> {
 struct Found {
     row: LifeRow,
     id: JobId,
+    bytes: [u8; 16],
     task: Name,
     enqueued_at: Timestamp,
     input: Option<Digest>,
@@ -77,7 +80,8 @@ impl Found {
 
 /// The owner of a key with the highest generation, if it holds the key.
 fn find_holder(tx: &mut Tx<'_>, key: &Key) -> Result<Option<Found>, Fail> {
-    let found = match tx.cache.recent.owner(&key.digest) {
+    let newborn = tx.cache.newborn.owner(&key.digest).map(|newborn| newborn.keyed);
+    let found = match newborn.or_else(|| tx.cache.recent.owner(&key.digest)) {
         Some(keyed) => remembered(tx, &keyed)?,
         None => newest_owner(tx, key)?,
     };
@@ -90,7 +94,7 @@ fn remembered(tx: &mut Tx<'_>, keyed: &Keyed) -> Result<Option<Found>, Fail> {
     };
     let found = Untasked {
         row,
-        id: rows::id_from(&keyed.id),
+        bytes: keyed.id,
         enqueued_at: keyed.enqueued_at,
         input: keyed.input,
         stub: keyed.stub,
@@ -106,10 +110,9 @@ fn newest_owner(tx: &mut Tx<'_>, key: &Key) -> Result<Option<Found>, Fail> {
             continue;
         }
         let newest = read_found(row)?;
-        let bytes = row.get_ref(LIFE_COLUMNS)?.as_blob()?;
         let keyed = Keyed {
             seq: newest.row.seq,
-            id: rows::short(bytes),
+            id: newest.bytes,
             enqueued_at: newest.enqueued_at,
             input: newest.input,
             stub: newest.stub,
@@ -135,7 +138,7 @@ fn found(tx: &mut Tx<'_>, seq: i64) -> Result<Option<Found>, Fail> {
 /// The job's task is not in its own row: it comes with the lane.
 struct Untasked {
     row: LifeRow,
-    id: JobId,
+    bytes: [u8; 16],
     enqueued_at: Timestamp,
     input: Option<Digest>,
     stub: bool,
@@ -145,7 +148,7 @@ fn read_found(row: &rusqlite::Row<'_>) -> rusqlite::Result<Untasked> {
     let at = LIFE_COLUMNS;
     Ok(Untasked {
         row: LifeRow::read(row)?,
-        id: rows::id(row, at)?,
+        bytes: rows::short(row.get_ref(at)?.as_blob()?),
         enqueued_at: rows::time(row.get(at + 1)?),
         input: rows::digest(row, at + 2)?,
         stub: row.get(at + 3)?,
@@ -156,14 +159,15 @@ fn live(tx: &Tx<'_>, found: Untasked) -> Option<Found> {
     let task = tx.live_lane(found.row.lane)?.task.clone();
     let Untasked {
         row,
-        id,
+        bytes,
         enqueued_at,
         input,
         stub,
     } = found;
     Some(Found {
         row,
-        id,
+        id: rows::id_from(&bytes),
+        bytes,
         task,
         enqueued_at,
         input,
@@ -207,6 +211,13 @@ fn accept(
     let submission = &prepared.submission;
     let seq = tx.peek_seq();
     let token = rows::token_bytes(&submission.token, tx.ns);
+    if would.is_none()
+        && taken_from.is_none()
+        && let Some(admitted) = bear(tx, &token, prepared, &life)?
+    {
+        return Ok(admitted);
+    }
+    tx.enter_newborn()?;
     if let Some(answer) = remember(tx, &token, seq)? {
         return Ok(answer);
     }
@@ -236,7 +247,14 @@ fn accept(
     if collides_with.is_some() {
         tx.count(lane, Counter::Collisions);
     }
-    Ok(Submitted::Job(Box::new(Admitted {
+    let mut admitted = accepted(tx, prepared, state, key);
+    (admitted.would, admitted.collides_with) = (would, collides_with);
+    Ok(Submitted::Job(Box::new(admitted)))
+}
+
+fn accepted(tx: &Tx<'_>, prepared: &Prepared, state: State, key: Option<&Key>) -> Admitted {
+    let submission = &prepared.submission;
+    Admitted {
         outcome: Outcome::Accepted,
         job: HolderView {
             id: JobId::from(submission.token),
@@ -245,9 +263,54 @@ fn accept(
             enqueued_at: tx.now,
         },
         key: key.map(|key| key.digest),
-        would,
-        collides_with,
-    })))
+        would: None,
+        collides_with: None,
+    }
+}
+
+/// Accepts by the job's own row alone, if that is enough for now.
+fn bear(tx: &mut Tx<'_>, id: &IdBytes, prepared: &Prepared, life: &Life) -> Result<Option<Submitted>, Fail> {
+    let submission = &prepared.submission;
+    let key = prepared.key.as_ref().filter(|_| life.holding.is_some());
+    let birth = Birth {
+        key,
+        ..Birth::default()
+    };
+    if !tx.deferring || life.phase != Phase::Waiting || !is_plain(prepared, &birth) {
+        return Ok(None);
+    }
+    let mut row = LifeRow {
+        seq: tx.peek_seq(),
+        lane: tx.lane(&submission.queue, &submission.task)?,
+        life: life.clone(),
+        worker: None,
+        last_error: None,
+    };
+    if let Some(holding) = &mut row.life.holding {
+        holding.taken_at = AT_ADMISSION;
+    }
+    if !tx.may_be_newborn(&row, id) {
+        return Ok(None);
+    }
+    tx.next_seq();
+    let mut job = new_job(tx, row.seq, id, prepared, &birth);
+    job.birth = Some(row.pack()?);
+    tx.statements.gather(|gathered| gathered.job(job))?;
+    let keyed = Keyed {
+        seq: row.seq,
+        id: rows::short(id),
+        enqueued_at: tx.now,
+        input: key.and_then(stored_input),
+        stub: false,
+    };
+    tx.bear(Newborn {
+        row,
+        id: *id,
+        digest: key.map(|key| key.digest),
+        keyed,
+    });
+    let state = life.state(tx.now);
+    Ok(Some(Submitted::Job(Box::new(accepted(tx, prepared, state, key)))))
 }
 
 /// What a new job carries beside its submission.
@@ -272,21 +335,11 @@ fn insert(
     mut life: Life,
     birth: &Birth<'_>,
 ) -> Result<(), Fail> {
-    let content = &prepared.submission.content;
     if let Some(holding) = &mut life.holding {
         holding.taken_at = AT_ADMISSION;
     }
     if is_plain(prepared, birth) {
-        let job = NewJob {
-            seq,
-            id: *id,
-            enqueued_at: tx.now.as_millis(),
-            input: content.input.clone(),
-            digest: birth.key.map(|key| key.digest),
-            key_text: birth.key.and_then(|key| key.text.clone()),
-            key_by: birth.key.map(|key| key.by as i64),
-            input_digest: birth.key.and_then(stored_input),
-        };
+        let job = new_job(tx, seq, id, prepared, birth);
         tx.statements.gather(|gathered| gathered.job(job))?;
     } else {
         insert_whole(tx, seq, id, prepared, birth)?;
@@ -309,6 +362,20 @@ fn insert(
         worker: None,
         last_error: None,
     })
+}
+
+fn new_job(tx: &Tx<'_>, seq: i64, id: &IdBytes, prepared: &Prepared, birth: &Birth<'_>) -> NewJob {
+    NewJob {
+        seq,
+        id: *id,
+        enqueued_at: tx.now.as_millis(),
+        birth: None,
+        input: prepared.submission.content.input.clone(),
+        digest: birth.key.map(|key| key.digest),
+        key_text: birth.key.and_then(|key| key.text.clone()),
+        key_by: birth.key.map(|key| key.by as i64),
+        input_digest: birth.key.and_then(stored_input),
+    }
 }
 
 /// Whether a job has nothing that most jobs lack.
@@ -384,7 +451,7 @@ fn unwritable(error: serde_json::Error) -> Fail {
 
 /// Remembers what comes of a submission; if it is known, its first answer.
 pub fn remember(tx: &mut Tx<'_>, token: &IdBytes, came_of_it: i64) -> Result<Option<Submitted>, Fail> {
-    if tx.is_surely_new(token) || !tx.statements.get(Sql::TokenFind)?.exists([token])? {
+    if tx.is_surely_new(token) || tx.token(token)?.is_none() {
         tx.remember_token(token, came_of_it)?;
         return Ok(None);
     }
@@ -392,9 +459,13 @@ pub fn remember(tx: &mut Tx<'_>, token: &IdBytes, came_of_it: i64) -> Result<Opt
         return Ok(Some(answer));
     }
     // The job it once named was removed with its queue: this is a new submission.
-    tx.statements
+    let moved = tx
+        .statements
         .get(Sql::TokenMove)?
         .execute(params![token, came_of_it])?;
+    if moved == 0 {
+        tx.remember_token(token, came_of_it)?;
+    }
     Ok(None)
 }
 
@@ -405,15 +476,10 @@ fn answered_before(tx: &mut Tx<'_>, prepared: &Prepared) -> Result<Option<Submit
 
 /// The first answer to a submission that was sent before (contract 3.5).
 fn known(tx: &mut Tx<'_>, token: &[u8]) -> Result<Option<Submitted>, Fail> {
-    let found = tx
-        .statements
-        .get(Sql::TokenFind)?
-        .query_row([token], |row| row.get::<_, i64>(0))
-        .optional()?;
-    match found {
+    match tx.token(token)? {
         None => Ok(None),
         Some(seq) if seq > 0 => born_before(tx, seq),
-        Some(entry) => absorbed_before(tx, -entry),
+        Some(entry) => absorbed_before(tx, entry.saturating_neg()),
     }
 }
 
@@ -441,31 +507,23 @@ fn born_before(tx: &mut Tx<'_>, seq: i64) -> Result<Option<Submitted>, Fail> {
 }
 
 fn absorbed_before(tx: &mut Tx<'_>, entry: i64) -> Result<Option<Submitted>, Fail> {
-    let read = |row: &rusqlite::Row<'_>| {
-        let outcome = rows::decode(row, 0, &rows::OUTCOMES)?;
-        Ok((
-            outcome,
-            rows::digest(row, 1)?,
-            rows::id(row, 2)?,
-            row.get::<_, Option<String>>(3)?,
-        ))
-    };
-    let first = tx
-        .statements
-        .get(Sql::LedgerAnswer)?
-        .query_row([entry], read)
-        .optional()?;
-    let Some((outcome, digest, holder, differs)) = first else {
+    tx.write_ledger()?;
+    let Some(kept) = ledger::find(&mut tx.statements, entry)? else {
         return Ok(None);
     };
-    let Some(row) = tx.find(&holder)? else {
+    let entries = kept.entries();
+    let Some(first) = entries.iter().find(|found| found.n == entry) else {
+        return Ok(None);
+    };
+    let Some(row) = tx.find(&rows::id_from(&first.holder))? else {
         return Ok(None);
     };
     let Some(found) = found(tx, row.seq)? else {
         return Ok(None);
     };
-    let differs = inspect::pointers(differs.as_deref())?;
-    Ok(Some(answer(outcome, view(tx, &found), digest, differs)))
+    let differs = inspect::pointers(first.differs)?;
+    let job = view(tx, &found);
+    Ok(Some(answer(first.outcome, job, Some(first.digest), differs)))
 }
 
 fn answer(outcome: Outcome, job: HolderView, key: Option<Digest>, differs: Vec<String>) -> Submitted {
@@ -489,13 +547,16 @@ fn absorb(
     found: &Found,
     decision: Decision,
 ) -> Result<Submitted, Fail> {
+    if !matches!(decision, Decision::Absorb { .. }) {
+        tx.enter_newborn()?;
+    }
     match decision {
         Decision::Absorb { outcome } => {
             let differs = differences(tx, prepared, key, found)?;
             let entry = Entry {
                 outcome,
                 key,
-                named: &found.id,
+                named: found.bytes,
                 differs: &differs,
             };
             if let Some(answer) = enter(tx, prepared, &entry, None)? {
@@ -513,7 +574,7 @@ fn absorb(
             let entry = Entry {
                 outcome,
                 key,
-                named: &found.id,
+                named: found.bytes,
                 differs: &differs,
             };
             if let Some(answer) = enter(tx, prepared, &entry, None)? {
@@ -575,7 +636,7 @@ fn defer(
     let entry = Entry {
         outcome: Outcome::Deferred,
         key,
-        named: &follower.id,
+        named: follower.bytes,
         differs: &differs,
     };
     if let Some(answer) = enter(tx, prepared, &entry, None)? {
@@ -608,7 +669,7 @@ fn follow(
     let entry = Entry {
         outcome: Outcome::Deferred,
         key,
-        named: &found.id,
+        named: found.bytes,
         differs: &differs,
     };
     if let Some(answer) = enter(tx, prepared, &entry, Some(seq))? {
@@ -662,7 +723,8 @@ fn differences(
 struct Entry<'a> {
     outcome: Outcome,
     key: &'a Key,
-    named: &'a JobId,
+    /// The job it is answered with.
+    named: [u8; 16],
     differs: &'a Option<Vec<String>>,
 }
 
@@ -688,22 +750,24 @@ fn enter(
         .map(serde_json::to_string)
         .transpose()
         .map_err(unwritable)?;
-    let entry_row = NewEntry {
+    tx.cache.ledger.enter(&Packed {
         n,
-        ns: tx.ns,
-        at: tx.now.as_millis(),
-        token,
-        outcome: rows::outcome_number(entry.outcome),
+        token: *submission.token.as_bytes(),
+        outcome: entry.outcome,
         digest: entry.key.digest,
-        holder: rows::id_bytes(entry.named, tx.ns),
-        queue: submission.queue.clone(),
-        task: submission.task.clone(),
-        producer: submission.producer.clone(),
-        policy: prepared.policy().map_or("", |policy| policy.on_duplicate.word()),
-        differs,
-        input: kept.then(|| input.clone()),
-    };
-    tx.statements.gather(|gathered| gathered.entry(entry_row))?;
+        holder: entry.named,
+        words: Words {
+            queue: submission.queue.as_str(),
+            task: submission.task.as_str(),
+            producer: submission.producer.as_ref().map(Name::as_str),
+            policy: prepared.policy().map_or("", |policy| policy.on_duplicate.word()),
+        },
+        differs: differs.as_deref(),
+        input: kept.then(|| input.as_str()),
+    });
+    if tx.cache.ledger.is_full() {
+        tx.write_ledger()?;
+    }
     let lane = tx.lane(&submission.queue, &submission.task)?;
     if let Some(counter) = Counter::of_outcome(entry.outcome) {
         tx.count(lane, counter);

@@ -16,9 +16,11 @@ use semel_core::limits;
 use semel_core::store::{Setting, Target};
 use semel_core::time::Timestamp;
 
+use crate::born::Newborns;
 use crate::fail::Fail;
 use crate::gathered::{Place, Remembered};
 use crate::keys::{KeyLog, Owner};
+use crate::ledger::{self, Ledger};
 use crate::recent::Recent;
 use crate::rows::{self, IdBytes, LifeRow};
 use crate::settings;
@@ -62,7 +64,12 @@ pub struct Cache {
     workers: HashMap<Name, i64>,
     /// Whether any job may follow another: most stores never see one.
     pub followers: bool,
-    keys: KeyLog,
+    /// Who owned which key.
+    pub keys: KeyLog,
+    /// Jobs of which only their own row is written.
+    pub newborn: Newborns,
+    /// Absorbed submissions.
+    pub ledger: Ledger,
     /// Jobs that were read or written last.
     pub recent: Recent,
     /// The lane that was asked for last: often all of a batch is for one.
@@ -75,8 +82,11 @@ impl Cache {
     pub fn roll_back(&mut self) {
         let mut keys = std::mem::take(&mut self.keys);
         keys.roll_back();
+        let mut ledger = std::mem::take(&mut self.ledger);
+        ledger.roll_back();
         *self = Cache {
             keys,
+            ledger,
             ..Cache::default()
         };
     }
@@ -84,6 +94,7 @@ impl Cache {
     /// What was gathered since the last commit is durable.
     pub fn commit(&mut self) {
         self.keys.commit();
+        self.ledger.commit();
     }
 }
 
@@ -121,6 +132,8 @@ pub struct Tx<'c> {
     pub micros: i64,
     /// What to tell those who wait.
     pub signals: Signals,
+    /// Whether new jobs may be written by their own rows alone.
+    pub deferring: bool,
     deltas: HashMap<i64, Delta>,
     ended: [Vec<i64>; 2],
     /// Tokens of this transaction, and what was the largest before it: a token is new if it is larger and not among them.
@@ -145,6 +158,7 @@ impl<'c> Tx<'c> {
             now: Timestamp::from_millis(micros / 1_000),
             micros,
             signals: Signals::default(),
+            deferring: false,
             deltas: HashMap::new(),
             ended: [Vec::new(), Vec::new()],
             tokens: HashSet::new(),
@@ -194,8 +208,7 @@ impl<'c> Tx<'c> {
             .highest(Sql::JobLast)?
             .max(self.floor("seq")?)
             .saturating_add(1);
-        self.cache.next_entry = self
-            .highest(Sql::LedgerLast)?
+        self.cache.next_entry = ledger::last(&mut self.statements)?
             .max(self.floor("ledger")?)
             .saturating_add(1);
         for kind in 0..2 {
@@ -218,8 +231,12 @@ impl<'c> Tx<'c> {
             .statements
             .get(Sql::TokenLast)?
             .query_row([], |row| row.get(0))?;
-        self.cache.highest_token = token.unwrap_or_default();
-        self.cache.keys.load(&mut self.statements)
+        self.cache.ledger.load(&mut self.statements, self.ns)?;
+        let entered = self.cache.ledger.highest_token(self.ns);
+        let entered = entered.map_or(Vec::new(), |token| token.to_vec());
+        self.cache.highest_token = token.unwrap_or_default().max(entered);
+        self.cache.keys.load(&mut self.statements)?;
+        self.load_newborn()
     }
 
     fn highest(&mut self, sql: Sql) -> Result<i64, Fail> {
@@ -438,6 +455,7 @@ impl<'c> Tx<'c> {
             }
             self.cache.ids.remove(&short);
         }
+        self.enter_newborn()?;
         let found = self
             .statements
             .get(Sql::TokenFind)?
@@ -451,21 +469,54 @@ impl<'c> Tx<'c> {
 
     /// Whether a token was never seen, as far as that is known without looking.
     pub fn is_surely_new(&self, token: &[u8]) -> bool {
-        token > &self.highest_token[..] && !self.tokens.contains(&rows::short(token))
+        let short = rows::short(token);
+        token > &self.highest_token[..]
+            && !self.tokens.contains(&short)
+            && self.cache.ledger.by_token(&short).is_none()
     }
 
-    /// Remembers what came of a submission whose token is not known.
+    /// What came of a submission that was sent before: the job, or negated the entry of the ledger.
+    pub fn token(&mut self, token: &[u8]) -> Result<Option<i64>, Fail> {
+        self.enter_newborn()?;
+        let found = self
+            .statements
+            .get(Sql::TokenFind)?
+            .query_row([token], |row| row.get(0))
+            .optional()?;
+        let entered = || {
+            self.cache
+                .ledger
+                .by_token(&rows::short(token))
+                .map(i64::saturating_neg)
+        };
+        Ok(found.or_else(entered))
+    }
+
+    /// Remembers what came of a submission whose token is not known. An entry of the ledger remembers its own.
     pub fn remember_token(&mut self, token: &IdBytes, came_of_it: i64) -> Result<(), Fail> {
-        self.tokens.insert(rows::short(token));
-        if token[..] > self.cache.highest_token[..] {
-            self.cache.highest_token.clear();
-            self.cache.highest_token.extend_from_slice(token);
+        if came_of_it < 0 {
+            self.raise_highest_token(token);
+            return Ok(());
         }
+        self.know_token(token);
         let remembered = Remembered {
             token: *token,
             came_of_it,
         };
         Ok(self.statements.gather(|gathered| gathered.token(remembered))?)
+    }
+
+    /// A token is no longer new.
+    pub fn know_token(&mut self, token: &IdBytes) {
+        self.tokens.insert(rows::short(token));
+        self.raise_highest_token(token);
+    }
+
+    fn raise_highest_token(&mut self, token: &[u8]) {
+        if token > &self.cache.highest_token[..] {
+            self.cache.highest_token.clear();
+            self.cache.highest_token.extend_from_slice(token);
+        }
     }
 
     /// Remembers the number of a job.
@@ -491,7 +542,10 @@ impl<'c> Tx<'c> {
     pub fn life(&mut self, seq: i64) -> Result<Option<LifeRow>, Fail> {
         let row = match self.cache.recent.life(seq) {
             Some(row) => Some(row.clone()),
-            None => self.read_life(seq)?,
+            None => match self.cache.newborn.get(seq) {
+                Some(newborn) => Some(newborn.row.clone()),
+                None => self.read_life(seq)?,
+            },
         };
         Ok(row.filter(|row| self.live_lane(row.lane).is_some()))
     }
@@ -520,7 +574,14 @@ impl<'c> Tx<'c> {
     pub fn begin(&mut self, row: &LifeRow) -> Result<(), Fail> {
         self.write_life(row)?;
         self.moved(row.lane, None, Some(row.life.phase));
+        self.list_rare(row, None, Some(row.life.phase))?;
         self.enter(row)
+    }
+
+    /// A new job that is being taken out of the order: neither its place nor its life is written, as it has another soon.
+    pub fn begin_taken(&mut self, row: &LifeRow) {
+        self.cache.recent.put_life(row.clone());
+        self.moved(row.lane, None, Some(row.life.phase));
     }
 
     /// A job moves on: its row, its place in the order, the numbers of its lane, what ended with it.
@@ -552,8 +613,23 @@ impl<'c> Tx<'c> {
     pub fn put_taken(&mut self, before: &LifeRow, after: &LifeRow) -> Result<(), Fail> {
         self.write_life(after)?;
         self.moved(after.lane, Some(before.life.phase), Some(after.life.phase));
+        self.list_rare(after, Some(before.life.phase), Some(after.life.phase))?;
         if after.life.phase.is_terminal() && !before.life.phase.is_terminal() {
             self.end(after)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the list of jobs in phases that few are in.
+    fn list_rare(&mut self, row: &LifeRow, from: Option<Phase>, to: Option<Phase>) -> Result<(), Fail> {
+        if from == to {
+            return Ok(());
+        }
+        for (phase, sql) in [(from, Sql::RareDelete), (to, Sql::RareInsert)] {
+            if let Some(phase) = phase.filter(|phase| is_rare(*phase)) {
+                let listed = params![phase as i64, row.lane, row.seq];
+                self.statements.get(sql)?.execute(listed)?;
+            }
         }
         Ok(())
     }
@@ -625,6 +701,7 @@ impl<'c> Tx<'c> {
 
     /// A follower waits its turn, with the key unless another has it.
     pub fn promote(&mut self, follower: i64) -> Result<(), Fail> {
+        self.enter_newborn()?;
         let Some(before) = self.life(follower)? else {
             return Ok(());
         };
@@ -870,6 +947,7 @@ impl<'c> Tx<'c> {
         if row.life.phase == Phase::Waiting {
             self.leave(row)?;
         }
+        self.list_rare(row, Some(row.life.phase), None)?;
         self.cache.recent.forget_life(row.seq);
         for digest in digest.iter().chain(group.iter()) {
             self.cache.recent.forget_owner(digest);
@@ -932,18 +1010,12 @@ impl<'c> Tx<'c> {
         {
             return Ok(());
         }
-        let of_key = params![rows::prefix(digest), digest.as_bytes()];
+        self.write_ledger()?;
         let indexed: i64 = self
             .statements
             .get(Sql::LedgerKeyCount)?
-            .query_row(of_key, |row| row.get(0))?;
-        let from = self.floor("ledger_indexed")?;
-        let tail = params![from, digest.as_bytes()];
-        let tail: i64 = self
-            .statements
-            .get(Sql::LedgerTailCount)?
-            .query_row(tail, |row| row.get(0))?;
-        if indexed + tail == 0 {
+            .query_row([digest.as_bytes()], |row| row.get(0))?;
+        if indexed == 0 && ledger::of_key_in_tail(&mut self.statements, digest)? == 0 {
             self.statements
                 .get(Sql::LedgerTotalDelete)?
                 .execute([digest.as_bytes()])?;
@@ -970,10 +1042,13 @@ impl<'c> Tx<'c> {
 
     /// Writes what was gathered, and says what those who wait may want to know.
     pub fn finish(mut self) -> Result<Signals, Fail> {
+        self.enter_surplus()?;
         self.flush()?;
         self.cache
             .keys
             .settle(&mut self.statements, self.cache.next_seq)?;
+        self.cache.ledger.settle(&mut self.statements)?;
+        self.statements.write_gathered()?;
         Ok(self.signals)
     }
 
@@ -982,10 +1057,17 @@ impl<'c> Tx<'c> {
         self.load()
     }
 
+    /// Writes the entries of the ledger that were gathered.
+    pub fn write_ledger(&mut self) -> Result<(), Fail> {
+        let at = self.now.as_millis();
+        self.cache.ledger.flush(&mut self.statements, self.ns, at)
+    }
+
     /// Writes what was gathered so far: owners of keys, the numbers of lanes, and what ended.
     pub fn flush(&mut self) -> Result<(), Fail> {
         self.statements.write_gathered()?;
         self.cache.keys.flush(&mut self.statements)?;
+        self.write_ledger()?;
         for (lane, delta) in std::mem::take(&mut self.deltas) {
             if delta.counts.is_zero() && delta.phases == [0; 7] {
                 continue;
@@ -1011,6 +1093,11 @@ impl<'c> Tx<'c> {
         }
         Ok(())
     }
+}
+
+/// Phases that few jobs are in, so that a list of them is worth its rows.
+fn is_rare(phase: Phase) -> bool {
+    !matches!(phase, Phase::Waiting | Phase::Running | Phase::Complete)
 }
 
 impl Cache {

@@ -1,10 +1,8 @@
 //! Housekeeping in small steps: each kind of work does at most `budget` rows in one call.
 
-use std::collections::{BTreeSet, HashMap};
-
 use rusqlite::{Row, params};
 
-use semel_core::ids::Digest;
+use semel_core::ids::{Digest, Token};
 use semel_core::job::Phase;
 use semel_core::limits;
 use semel_core::store::{UpkeepReport, UpkeepRequest};
@@ -13,6 +11,7 @@ use semel_core::time::Millis;
 use crate::act;
 use crate::claim;
 use crate::fail::Fail;
+use crate::ledger;
 use crate::rows::{self, LifeRow};
 use crate::statements::Sql;
 use crate::stats;
@@ -169,34 +168,37 @@ fn sweep(tx: &mut Tx<'_>, budget: usize, report: &mut UpkeepReport) -> Result<()
     Ok(())
 }
 
-/// Makes new ledger entries findable by their key.
+/// Makes new ledger entries findable by their token and by their key.
 fn index_ledger(tx: &mut Tx<'_>, budget: usize, report: &mut UpkeepReport) -> Result<(), Fail> {
-    let from = tx.floor("ledger_indexed")?;
-    let range = tx.statements.get(Sql::LedgerRange)?;
-    let found = range.query_map(params![from, budget as i64], |row| {
-        Ok((row.get::<_, i64>(0)?, rows::digest(row, 1)?))
+    tx.write_ledger()?;
+    let tokens = tx.cache.ledger.index(&mut tx.statements, budget)?;
+    report.more |= tokens >= budget;
+    let from = ledger::indexed(&mut tx.statements)?;
+    let (mut entries, mut last) = (Vec::new(), from);
+    ledger::rows_after(&mut tx.statements, from, |row| {
+        for entry in row.entries() {
+            last = last.max(entry.n);
+            entries.push((entry.digest, entry.n));
+        }
+        Ok(entries.len() < budget)
     })?;
-    let mut entries = found.collect::<rusqlite::Result<Vec<_>>>()?;
-    let Some((last, _)) = entries.last().copied() else {
+    if last == from {
         return Ok(());
-    };
-    report.more |= entries.len() == budget;
+    }
+    report.more |= entries.len() >= budget;
     report.ledger += entries.len() as u64;
     // In the order of the index, each of its pages is touched once.
-    entries.sort_by_key(|(n, digest)| (digest.as_ref().map(rows::prefix), *n));
-    let mut touched = BTreeSet::new();
-    for (n, digest) in entries {
-        if let Some(digest) = digest {
-            tx.statements
-                .get(Sql::LedgerKeyInsert)?
-                .execute(params![rows::prefix(&digest), n])?;
-            touched.insert(rows::prefix(&digest));
-        }
+    entries.sort_unstable();
+    for (digest, n) in &entries {
+        tx.statements
+            .get(Sql::LedgerKeyInsert)?
+            .execute(params![digest.as_bytes(), n])?;
     }
     tx.raise_floor("ledger_indexed", last)?;
-    touched
-        .into_iter()
-        .try_for_each(|prefix| thin_ledger(tx, prefix, budget, report))
+    entries.dedup_by_key(|(digest, _)| *digest);
+    entries
+        .iter()
+        .try_for_each(|(digest, _)| thin_ledger(tx, digest, budget, report))
 }
 
 fn age_ledger(
@@ -207,66 +209,49 @@ fn age_ledger(
 ) -> Result<(), Fail> {
     let over = tx.now.as_millis().saturating_sub(retention.as_millis());
     let crowded = tx.peek_entry() - 1 - limits::LEDGER_PER_STORE as i64;
-    let mut found = tx.statements.get(Sql::LedgerOldest)?.query([budget as i64])?;
-    let mut entries = Vec::new();
-    while let Some(row) = found.next()? {
-        if row.get::<_, i64>(0)? > crowded && row.get::<_, i64>(3)? > over {
-            break;
-        }
-        entries.push(read_entry(row)?);
-    }
-    drop(found);
+    let entries = ledger::oldest(&mut tx.statements, (over, crowded), budget)?;
     report.more |= entries.len() == budget;
-    drop_entries(tx, entries, report)
-}
-
-type LedgerRow = (i64, Option<Digest>, Vec<u8>);
-
-fn read_entry(row: &Row<'_>) -> rusqlite::Result<LedgerRow> {
-    Ok((row.get(0)?, rows::digest(row, 1)?, row.get(2)?))
+    drop_entries(tx, &entries, report)
 }
 
 /// Removes entries; they stay counted for as long as their key is known.
-fn drop_entries(tx: &mut Tx<'_>, entries: Vec<LedgerRow>, report: &mut UpkeepReport) -> Result<(), Fail> {
-    if let Some(last) = entries.iter().map(|(n, ..)| *n).max() {
-        tx.raise_floor("ledger", last)?;
+fn drop_entries(tx: &mut Tx<'_>, entries: &[i64], report: &mut UpkeepReport) -> Result<(), Fail> {
+    if let Some(last) = entries.iter().max() {
+        tx.raise_floor("ledger", *last)?;
     }
-    for (n, digest, token) in entries {
-        tx.statements.get(Sql::LedgerDelete)?.execute([n])?;
-        tx.statements.get(Sql::TokenDelete)?.execute(params![token, -n])?;
-        if let Some(digest) = digest {
-            tx.statements
-                .get(Sql::LedgerKeyDelete)?
-                .execute(params![rows::prefix(&digest), n])?;
-            tx.statements
-                .get(Sql::LedgerTotalAdd)?
-                .execute(params![digest.as_bytes(), 1])?;
-            tx.forget_total(&digest)?;
-        }
+    for gone in ledger::remove(&mut tx.statements, entries)? {
+        let token = rows::token_bytes(&Token::from_bytes(gone.token), gone.ns);
+        tx.statements
+            .get(Sql::TokenDelete)?
+            .execute(params![token, gone.n.saturating_neg()])?;
+        tx.statements
+            .get(Sql::LedgerKeyDelete)?
+            .execute(params![gone.digest.as_bytes(), gone.n])?;
+        tx.statements
+            .get(Sql::LedgerTotalAdd)?
+            .execute(params![gone.digest.as_bytes(), 1])?;
+        tx.forget_total(&gone.digest)?;
         report.ledger += 1;
     }
     Ok(())
 }
 
 /// Keeps the newest entries of a key that has very many.
-fn thin_ledger(tx: &mut Tx<'_>, prefix: i64, budget: usize, report: &mut UpkeepReport) -> Result<(), Fail> {
-    let entries = tx
+fn thin_ledger(
+    tx: &mut Tx<'_>,
+    digest: &Digest,
+    budget: usize,
+    report: &mut UpkeepReport,
+) -> Result<(), Fail> {
+    let count: i64 = tx
         .statements
-        .get(Sql::LedgerOfPrefix)?
-        .query_map([prefix], read_entry)?;
-    let entries = entries.collect::<rusqlite::Result<Vec<_>>>()?;
-    if entries.len() <= limits::LEDGER_PER_KEY {
+        .get(Sql::LedgerKeyCount)?
+        .query_row([digest.as_bytes()], |row| row.get(0))?;
+    if count <= limits::LEDGER_PER_KEY as i64 {
         return Ok(());
     }
-    let mut kept = HashMap::<Option<Digest>, usize>::new();
-    let mut surplus = Vec::new();
-    for entry in entries {
-        let kept = kept.entry(entry.1).or_insert(0);
-        *kept += 1;
-        if *kept > limits::LEDGER_PER_KEY {
-            surplus.push(entry);
-        }
-    }
+    let entries = ledger::of_key(&mut tx.statements, digest, i64::MAX)?;
+    let surplus = &entries[limits::LEDGER_PER_KEY.min(entries.len())..];
     report.more |= surplus.len() > budget;
     drop_entries(tx, surplus, report)
 }

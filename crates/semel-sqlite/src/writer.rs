@@ -76,16 +76,25 @@ impl Writer {
         R: Send + 'static,
         F: FnMut(&mut Tx<'_>) -> Result<R, Fail> + Send + 'static,
     {
-        self.call(doing, work, false)?.await
+        self.call(doing, work, Manner::Whole)?.await
     }
 
-    /// As [`Writer::write`], but lets the caller do something else before it waits.
+    /// As [`Writer::write`], for work that knows what to do where newborn jobs are not entered yet.
+    pub async fn write_knowing<R, F>(&self, doing: &'static str, work: F) -> Result<R, StoreError>
+    where
+        R: Send + 'static,
+        F: FnMut(&mut Tx<'_>) -> Result<R, Fail> + Send + 'static,
+    {
+        self.call(doing, work, Manner::Knowing)?.await
+    }
+
+    /// As [`Writer::write_knowing`], but lets the caller do something else before it waits.
     pub fn begin<R, F>(&self, doing: &'static str, work: F) -> Result<Answer<R>, StoreError>
     where
         R: Send + 'static,
         F: FnMut(&mut Tx<'_>) -> Result<R, Fail> + Send + 'static,
     {
-        self.call(doing, work, false)
+        self.call(doing, work, Manner::Knowing)
     }
 
     /// Runs work and takes everything back: what would happen (contract 2.14).
@@ -94,10 +103,10 @@ impl Writer {
         R: Send + 'static,
         F: FnMut(&mut Tx<'_>) -> Result<R, Fail> + Send + 'static,
     {
-        self.call(doing, work, true)?.await
+        self.call(doing, work, Manner::Dry)?.await
     }
 
-    fn call<R, F>(&self, doing: &'static str, work: F, dry: bool) -> Result<Answer<R>, StoreError>
+    fn call<R, F>(&self, doing: &'static str, work: F, manner: Manner) -> Result<Answer<R>, StoreError>
     where
         R: Send + 'static,
         F: FnMut(&mut Tx<'_>) -> Result<R, Fail> + Send + 'static,
@@ -108,7 +117,7 @@ impl Writer {
             work,
             result: None,
             reply,
-            dry,
+            manner,
         };
         self.send(Box::new(call), doing)?;
         Ok(Answer { doing, answer })
@@ -155,7 +164,22 @@ trait Call: Send {
     fn answer(self: Box<Self>);
     fn fail(self: Box<Self>, fail: Fail);
     fn share(self: Box<Self>, fail: &Fail);
-    fn is_dry(&self) -> bool;
+    fn manner(&self) -> Manner;
+
+    fn is_dry(&self) -> bool {
+        self.manner() == Manner::Dry
+    }
+}
+
+/// What a call asks of its commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// Everything has to be in its place.
+    Whole,
+    /// It enters newborn jobs itself where that matters.
+    Knowing,
+    /// Nothing of it may stay.
+    Dry,
 }
 
 struct Work<F, R> {
@@ -163,7 +187,7 @@ struct Work<F, R> {
     work: F,
     result: Option<R>,
     reply: oneshot::Sender<Result<R, StoreError>>,
-    dry: bool,
+    manner: Manner,
 }
 
 impl<F, R> Call for Work<F, R>
@@ -190,8 +214,8 @@ where
         let _ = self.reply.send(Err(fail.shared(self.doing)));
     }
 
-    fn is_dry(&self) -> bool {
-        self.dry
+    fn manner(&self) -> Manner {
+        self.manner
     }
 }
 
@@ -296,6 +320,10 @@ fn commit(desk: &Desk, cache: &mut Cache, group: &mut [Box<dyn Call>]) -> Result
             &desk.namespace,
             desk.clock.micros(),
         )?;
+        tx.deferring = group.iter().all(|call| call.manner() == Manner::Knowing);
+        if !tx.deferring {
+            tx.enter_newborn()?;
+        }
         for call in group.iter_mut() {
             call.run(&mut tx)?;
         }
@@ -320,6 +348,7 @@ fn rehearse(desk: &Desk, cache: &mut Cache, mut call: Box<dyn Call>) {
             &desk.namespace,
             desk.clock.micros(),
         )?;
+        tx.enter_newborn()?;
         call.run(&mut tx)
     });
     roll_back(desk, cache);

@@ -47,7 +47,9 @@ impl Patient {
     }
 
     /// Breaks the file; how many rows that took.
-    fn break_by(&self, sql: &str) -> usize {
+    async fn break_by(&self, sql: &str) -> usize {
+        // Whoever looks has everything in its place.
+        self.store.stats().await.expect("a look");
         let connection: Connection = plain_connection(&self.path);
         let rows = connection.execute(sql, []).expect("the file can be broken");
         assert!(rows > 0, "{sql} broke nothing");
@@ -144,7 +146,9 @@ async fn a_waiting_job_without_its_place_gets_it_back() {
     let patient = Patient::new();
     let first = accept(&patient.store, sick()).await;
     let second = accept(&patient.store, sick()).await;
-    patient.break_by("DELETE FROM ready WHERE seq = (SELECT min(seq) FROM ready)");
+    patient
+        .break_by("DELETE FROM ready WHERE seq = (SELECT min(seq) FROM ready)")
+        .await;
     patient.assert_found(&["I2"]).await;
     patient.assert_others_work().await;
     assert_eq!(
@@ -161,7 +165,9 @@ async fn a_waiting_job_without_its_place_gets_it_back() {
 async fn a_place_without_a_job_is_taken_away() {
     let patient = Patient::new();
     let id = accept(&patient.store, sick()).await;
-    patient.break_by("INSERT INTO ready SELECT lane, nprio, run_at - 1, seq + 1000 FROM ready");
+    patient
+        .break_by("INSERT INTO ready SELECT lane, nprio, run_at - 1, seq + 1000 FROM ready")
+        .await;
     patient.assert_found(&["I8"]).await;
     patient.assert_others_work().await;
     patient.repair().await;
@@ -175,8 +181,10 @@ async fn a_place_that_leads_to_a_finished_job_does_not_run_it_again() {
     let patient = Patient::new();
     let done = accept(&patient.store, sick()).await;
     assert_eq!(patient.run_all().await, std::slice::from_ref(&done));
-    patient.break_by("INSERT INTO ready SELECT lane, nprio, run_at, seq FROM life");
-    patient.break_by("UPDATE lane SET waiting = waiting + 1");
+    patient
+        .break_by("INSERT INTO ready SELECT lane, nprio, run_at, seq FROM life")
+        .await;
+    patient.break_by("UPDATE lane SET waiting = waiting + 1").await;
     let claims = patient.store.claim(claim_of(&["sick"], 1)).await;
     assert!(
         !claims.is_ok_and(|claims| !claims.is_empty()),
@@ -194,7 +202,9 @@ async fn a_key_whose_job_is_gone_is_free_again() {
     let patient = Patient::new();
     let gone = accept(&patient.store, sick_with_key("k")).await;
     let kept = accept(&patient.store, sick_with_key("other")).await;
-    patient.break_by("DELETE FROM job WHERE seq = (SELECT min(seq) FROM job)");
+    patient
+        .break_by("DELETE FROM job WHERE seq = (SELECT min(seq) FROM job)")
+        .await;
     patient.assert_found(&["I13", "I25"]).await;
     patient.assert_others_work().await;
     patient.repair().await;
@@ -211,7 +221,9 @@ async fn a_job_whose_life_is_gone_is_taken_away() {
     let patient = Patient::new();
     accept(&patient.store, sick_with_key("k")).await;
     let kept = accept(&patient.store, sick()).await;
-    patient.break_by("DELETE FROM life WHERE seq = (SELECT min(seq) FROM life)");
+    patient
+        .break_by("DELETE FROM life WHERE seq = (SELECT min(seq) FROM life)")
+        .await;
     let findings = patient.look().await;
     assert!(
         findings.iter().any(|finding| finding.invariant == "I13"),
@@ -231,7 +243,7 @@ async fn wrong_numbers_of_a_lane_are_counted_again() {
         accept(&patient.store, sick()).await,
         accept(&patient.store, sick()).await,
     ];
-    patient.break_by("UPDATE lane SET waiting = 0, failed = 7");
+    patient.break_by("UPDATE lane SET waiting = 0, failed = 7").await;
     patient.assert_found(&["I25"]).await;
     patient.assert_others_work().await;
     patient.repair().await;
@@ -252,7 +264,7 @@ async fn a_running_job_whose_lease_is_gone_runs_again() {
         .await
         .unwrap()
         .remove(0);
-    patient.break_by("DELETE FROM lease");
+    patient.break_by("DELETE FROM lease").await;
     patient.assert_found(&["I11"]).await;
     patient.assert_others_work().await;
     patient.repair().await;
@@ -277,12 +289,14 @@ async fn everything_broken_at_once_is_whole_after_one_repair() {
         accept(&patient.store, sick_with_key(&format!("k{n}"))).await;
     }
     patient.store.claim(claim_of(&["sick"], 5)).await.unwrap();
-    patient.break_by("DELETE FROM ready WHERE seq % 7 = 0");
-    patient.break_by("INSERT INTO ready SELECT lane, nprio, run_at, seq + 5000 FROM ready WHERE seq % 5 = 0");
-    patient.break_by("DELETE FROM job WHERE seq % 11 = 0");
-    patient.break_by("DELETE FROM life WHERE seq % 13 = 0");
-    patient.break_by("DELETE FROM lease");
-    patient.break_by("UPDATE lane SET waiting = waiting + 3");
+    patient.break_by("DELETE FROM ready WHERE seq % 7 = 0").await;
+    patient
+        .break_by("INSERT INTO ready SELECT lane, nprio, run_at, seq + 5000 FROM ready WHERE seq % 5 = 0")
+        .await;
+    patient.break_by("DELETE FROM job WHERE seq % 11 = 0").await;
+    patient.break_by("DELETE FROM life WHERE seq % 13 = 0").await;
+    patient.break_by("DELETE FROM lease").await;
+    patient.break_by("UPDATE lane SET waiting = waiting + 3").await;
     patient.repair().await;
     let there = all_jobs(&patient.store).await.len();
     assert_eq!(patient.run_all().await.len(), there);

@@ -54,7 +54,8 @@ impl IdempotencyLayer {
         }
     }
 
-    /// How long an answer is kept, and a request that is never answered counts as in progress.
+    /// How long an answer is kept, and a request that is never answered counts as in progress. Longer than a request
+    /// ever takes: one that is still running then is carried out a second time when it is repeated.
     #[must_use]
     pub fn keep(mut self, length: Duration) -> Self {
         self.rules.keep = length;

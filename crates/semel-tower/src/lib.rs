@@ -24,7 +24,9 @@
 //! | that is none | 400 `invalid` |
 //! | while the store is out of reach | 503 `store_unavailable`: refused, not carried out unguarded |
 //!
-//! Keys are apart per credential (the `Authorization` header, or what [`IdempotencyLayer::scope`] says). A request
+//! Keys are apart per credential (the `Authorization` header, or what [`IdempotencyLayer::scope`] says). The path that
+//! is compared is the one the layer sees: inside axum's `nest` that is what is left of it, so the layer goes around the
+//! outermost router, or its scope names the router it is in. A request
 //! goes on to its end when its caller hangs up, so that a repeated call finds the answer. If the process dies in the
 //! middle, nobody knows how far it came: the key stays `in_progress` until it lapses.
 

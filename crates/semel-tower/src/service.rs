@@ -100,6 +100,30 @@ where
             ))));
         }
     };
+    // On a task of its own: a caller who hangs up must not stop it half-way, nor leave a key reserved that nobody uses.
+    let deciding = tokio::spawn(decide(inner, parts, body, key, guard, rules));
+    match deciding.await {
+        Ok(answer) => answer,
+        Err(_) => Ok(sent(Problem::panicked())),
+    }
+}
+
+async fn decide<S, B, R>(
+    inner: S,
+    parts: Parts,
+    body: Bytes,
+    key: String,
+    guard: Guard,
+    rules: Rules,
+) -> Result<Response<LayerBody<R>>, S::Error>
+where
+    S: Service<Request<LayerBody<B>>, Response = Response<R>> + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    R: Body<Data = Bytes> + Send + Unpin + 'static,
+    R::Error: fmt::Display + Send,
+{
     let fingerprint = fingerprint(&parts, &body);
     let guarded_as = guarded_as(&(rules.scope)(&parts), &key);
     let reservation = match guard.reserve(guarded_as, rules.keep).await {
@@ -111,12 +135,7 @@ where
             return Ok(sent(Problem::unavailable()));
         }
     };
-    // On a task of its own: a caller who hangs up must not stop it half-way.
-    let carrying = tokio::spawn(carry_out(inner, parts, body, fingerprint, reservation, rules));
-    match carrying.await {
-        Ok(answer) => answer,
-        Err(_) => Ok(sent(Problem::panicked())),
-    }
+    carry_out(inner, parts, body, fingerprint, reservation, rules).await
 }
 
 async fn carry_out<S, B, R>(
@@ -138,17 +157,14 @@ where
     let request = Request::from_parts(parts, LayerBody::whole(body));
     let running = tokio::spawn(async move { inner.call(request).await });
     let (head, body) = match running.await {
-        Ok(answer) => answer?.into_parts(),
+        Ok(Ok(answer)) => answer.into_parts(),
         // How far it came is not known: what is kept is that it went wrong.
+        Ok(Err(error)) => {
+            keep_failure(fingerprint, &reservation).await;
+            return Err(error);
+        }
         Err(_) => {
-            let response = Problem::panicked().into_response();
-            let kept = Kept::new(
-                fingerprint,
-                response.status(),
-                response.headers(),
-                response.body(),
-            );
-            keep(&reservation, &kept).await;
+            let response = keep_failure(fingerprint, &reservation).await;
             return Ok(response.map(LayerBody::whole));
         }
     };
@@ -160,14 +176,7 @@ where
         Ok(Whole::TooMuch(read, rest)) => (Kept::without_answer(fingerprint), LayerBody::long(read, rest)),
         Err(error) => {
             tracing::error!(%error, "an answer broke off; it is not kept");
-            let response = Problem::panicked().into_response();
-            let kept = Kept::new(
-                fingerprint,
-                response.status(),
-                response.headers(),
-                response.body(),
-            );
-            keep(&reservation, &kept).await;
+            let response = keep_failure(fingerprint, &reservation).await;
             return Ok(response.map(LayerBody::whole));
         }
     };
@@ -176,6 +185,19 @@ where
         false => keep(&reservation, &kept).await,
     }
     Ok(Response::from_parts(head, body))
+}
+
+/// Keeps, as the answer, that the request went wrong; gives that answer.
+async fn keep_failure(fingerprint: String, reservation: &Reservation) -> Response<Bytes> {
+    let response = Problem::panicked().into_response();
+    let kept = Kept::new(
+        fingerprint,
+        response.status(),
+        response.headers(),
+        response.body(),
+    );
+    keep(reservation, &kept).await;
+    response
 }
 
 /// The caller gets its answer in any case: what was done is done. A repeated call is then told that it is in progress.

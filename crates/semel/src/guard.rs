@@ -77,8 +77,15 @@ impl Guard {
     /// Asks for a key. Of many who ask at once, one is told [`Reserved::Fresh`].
     ///
     /// The ttl counts from the reservation and, once it is confirmed, anew from there: for so long the answer is kept.
+    ///
+    /// Dropping this call while it is under way can leave the key reserved until its ttl has passed: whoever may be
+    /// dropped, such as a handler of HTTP requests, asks from a task of its own.
     pub async fn reserve(&self, key: impl Into<String>, ttl: Duration) -> Result<Reserved, Error> {
-        let (key, token) = (key.into(), fresh_token());
+        self.reserve_as(fresh_token(), key.into(), ttl).await
+    }
+
+    /// The token makes a repeated call the same call, also one of another process.
+    async fn reserve_as(&self, token: Token, key: String, ttl: Duration) -> Result<Reserved, Error> {
         let call = GuardCall::Reserve {
             token,
             ttl: Millis::from(ttl),
@@ -146,19 +153,20 @@ impl Guard {
         T: Serialize + DeserializeOwned,
         F: AsyncFnOnce() -> Result<T, E>,
     {
-        let key = key.into();
-        let reservation = match self.reserve(key.clone(), ttl).await {
+        let (key, token) = (key.into(), fresh_token());
+        let reserved = match self.reserve_as(token, key.clone(), ttl).await {
             Err(error) if error.is_retryable() && outage.allows(queue) => {
-                let run = outage.begin(queue, &key, ttl).await?;
+                // The reservation may have been made and only its reply lost: by its token it is known again.
+                outage.begin(token, queue, &key, ttl).await?;
                 let done = effect().await;
                 if let Ok(output) = &done {
-                    outage.end(run, Json::of(output)?).await?;
+                    outage.end(token, &key, output).await;
                 }
                 return Ok(Once::Unguarded(done));
             }
             reserved => reserved?,
         };
-        self.reserved(reservation, key, effect).await
+        self.reserved(reserved, key, effect).await
     }
 
     /// How often guards were asked, by answer, since the counters were reset.

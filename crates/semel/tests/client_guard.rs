@@ -235,3 +235,87 @@ async fn in_an_outage_work_is_refused_unless_its_queue_asked_to_go_on() {
         Ok(Once::InProgress)
     ));
 }
+
+/// A store that has heard, and whose replies are lost.
+#[derive(Default)]
+struct Deaf {
+    loses_replies: AtomicBool,
+}
+
+#[async_trait::async_trait]
+impl Intercept for Deaf {
+    async fn before(&self, _: &Call) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn after(&self, _: &Call) -> Result<(), StoreError> {
+        match self.loses_replies.load(Ordering::SeqCst) {
+            true => Err(StoreError::unavailable("asking a guard")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The reservation was made, only its reply was lost: the run without a guard is the only one, no duplicate of itself.
+#[tokio::test]
+async fn a_run_whose_own_reservation_was_made_is_no_duplicate() {
+    let store = semel::connect("memory:").await.unwrap().store().clone();
+    let deaf = Arc::new(Deaf::default());
+    let intercepted = Arc::new(InterceptedStore::new(store, deaf.clone()));
+    let jobs = semel::connect_to(intercepted)
+        .retry(Retry::never())
+        .await
+        .unwrap();
+    let guard = jobs.guard();
+    let dir = tempfile::tempdir().unwrap();
+    let outage = Outage::journal(dir.path().join("unguarded.jsonl"))
+        .unwrap()
+        .warn_and_continue("mail");
+    deaf.loses_replies.store(true, Ordering::SeqCst);
+    let sent = guard
+        .once_or_unguarded(&outage, "mail", "k", hours(1), async || Ok::<u8, &str>(7))
+        .await;
+    assert!(matches!(sent, Ok(Once::Unguarded(Ok(7)))), "{sent:?}");
+    // Set right, but the reply to that is lost as well, and whoever did it is gone.
+    assert!(guard.reconcile(&outage).await.is_err());
+    deaf.loses_replies.store(false, Ordering::SeqCst);
+    let found = guard.reconcile(&outage).await.unwrap();
+    assert_eq!((found.once, found.duplicates.len()), (vec!["k".to_owned()], 0));
+    let again = guard
+        .once("k", hours(1), async || Ok::<u8, &str>(8))
+        .await
+        .unwrap();
+    assert!(matches!(again, Once::Before(7)), "{again:?}");
+}
+
+/// Killed after the answer was kept and before the journal said so: the next one finds its own answer.
+#[tokio::test]
+async fn a_reconciliation_that_was_cut_off_is_gone_through_again() {
+    let (jobs, cable) = on_a_cable().await;
+    let guard = jobs.guard();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("unguarded.jsonl");
+    let outage = Outage::journal(&file).unwrap().warn_and_continue("mail");
+    cable.is_cut.store(true, Ordering::SeqCst);
+    let sent = guard
+        .once_or_unguarded(&outage, "mail", "k", hours(1), async || Ok::<u8, &str>(7))
+        .await;
+    assert!(matches!(sent, Ok(Once::Unguarded(Ok(7)))), "{sent:?}");
+    cable.is_cut.store(false, Ordering::SeqCst);
+    let before = std::fs::read(&file).unwrap();
+    assert_eq!(guard.reconcile(&outage).await.unwrap().once, ["k"]);
+    // As if the last line had never reached the disk, but half of one had, and somebody has written since.
+    std::fs::write(&file, [&before[..], b"\n{\"reconciled\":{\"ru\xff"].concat()).unwrap();
+    let outage = Outage::journal(&file).unwrap().warn_and_continue("mail");
+    cable.is_cut.store(true, Ordering::SeqCst);
+    let other = guard
+        .once_or_unguarded(&outage, "mail", "other", hours(1), async || Ok::<u8, &str>(8))
+        .await;
+    assert!(matches!(other, Ok(Once::Unguarded(Ok(8)))), "{other:?}");
+    cable.is_cut.store(false, Ordering::SeqCst);
+    let found = guard.reconcile(&outage).await.unwrap();
+    assert_eq!(
+        (found.once, found.duplicates),
+        (vec!["k".to_owned(), "other".to_owned()], vec![])
+    );
+}

@@ -26,7 +26,7 @@ pub enum OutboxCommand {
     /// Find business rows without an event
     Audit(compare::CompareArgs),
     /// Write the events that business rows lack
-    Rebuild(compare::CompareArgs),
+    Rebuild(compare::RebuildArgs),
     /// Remove events that were sent long ago
     Prune(prune::PruneArgs),
 }

@@ -1,14 +1,12 @@
 //! Lists. They may look at every job: people wait for them, workers do not.
 
-use std::collections::BTreeMap;
-
 use crate::error::Invalid;
 use crate::ids::{Digest, Name};
 use crate::memory::inner::Inner;
 use crate::memory::record::{Arrival, Record};
-use crate::store::{Capabilities, Guarantee, JobFilter, KeyFilter, LedgerFilter, Page};
+use crate::store::{Capabilities, ErrorGroups, Guarantee, JobFilter, KeyFilter, LedgerFilter, Page};
 use crate::time::{Millis, Timestamp};
-use crate::view::{ErrorGroup, Job, KeyRow, LedgerEntry, Listing, error_group};
+use crate::view::{ErrorGroup, Job, KeyRow, LedgerEntry, Listing};
 
 /// One page of rows that come in order, each with the position that the next page would begin after.
 pub(super) fn fill<T>(page: &Page, query: &str, mut rows: impl Iterator<Item = (i64, T)>) -> Listing<T> {
@@ -30,7 +28,7 @@ impl Inner {
         let query = format!("jobs {filter:?}");
         let jobs = self
             .newest(page.position(&query)?)
-            .filter(|(_, job)| matches(filter, job, now));
+            .filter(|(_, job)| filter.finds(&job.sought(now)));
         Ok(fill(
             page,
             &query,
@@ -46,9 +44,8 @@ impl Inner {
     ) -> Result<Listing<KeyRow>, Invalid> {
         let query = format!("keys {filter:?}");
         let jobs = self.newest(page.position(&query)?);
-        let rows = jobs.filter_map(|(arrival, job)| Some((arrival, job, self.key_row(job, now)?)));
-        let rows = rows.filter(|(_, job, row)| matches_key(filter, job, row));
-        Ok(fill(page, &query, rows.map(|(arrival, _, row)| (arrival, row))))
+        let rows = jobs.filter_map(|(arrival, job)| Some((arrival, self.key_row(job, now)?)));
+        Ok(fill(page, &query, rows.filter(|(_, row)| filter.finds(row))))
     }
 
     /// Jobs before a place, the newest first.
@@ -84,87 +81,21 @@ impl Inner {
     ) -> Result<Listing<LedgerEntry>, Invalid> {
         let query = format!("ledger {filter:?}");
         let entries = self.ledger.before(page.position(&query)?);
-        let wanted = entries.filter(|entry| {
-            filter.digest.is_none_or(|digest| digest == entry.digest)
-                && filter
-                    .holder
-                    .as_ref()
-                    .is_none_or(|holder| *holder == entry.holder)
-        });
+        let wanted = entries.filter(|entry| filter.finds(entry));
         Ok(fill(page, &query, wanted.map(|entry| (entry.n, entry.clone()))))
     }
 
     /// Dead letters by cause, the most frequent first.
     pub(super) fn dead_letter_groups(&self, task: Option<&Name>) -> Vec<ErrorGroup> {
-        let mut groups: BTreeMap<(Name, String), ErrorGroup> = BTreeMap::new();
-        let letters = self.jobs.values().filter(|job| job.is_dead_letter());
-        for job in letters.filter(|job| task.is_none_or(|task| *task == job.spec.task)) {
-            let error = error_group(job.error.as_ref().map_or("", |error| &error.message));
-            let task = job.spec.task.clone();
+        let mut groups = ErrorGroups::default();
+        let letters = self.jobs.iter().filter(|(_, job)| job.is_dead_letter());
+        for (arrival, job) in letters.filter(|(_, job)| task.is_none_or(|task| *task == job.spec.task)) {
+            let error = job.error.as_ref().map(|error| error.message.as_str());
             let died_at = job.life.finished_at.unwrap_or_default();
-            let group = groups
-                .entry((task.clone(), error.clone()))
-                .or_insert_with(|| ErrorGroup {
-                    task,
-                    error,
-                    jobs: 0,
-                    newest: job.spec.id.clone(),
-                    newest_at: died_at,
-                });
-            group.jobs += 1;
-            // Of those that died in the same moment the one that came last.
-            if died_at >= group.newest_at {
-                group.newest = job.spec.id.clone();
-                group.newest_at = died_at;
-            }
+            groups.add(*arrival, &job.spec.id, &job.spec.task, error, died_at);
         }
-        let mut groups: Vec<ErrorGroup> = groups.into_values().collect();
-        groups.sort_by_key(|group| std::cmp::Reverse(group.jobs));
-        groups
+        groups.largest_first()
     }
-}
-
-fn matches(filter: &JobFilter, job: &Record, now: Timestamp) -> bool {
-    let JobFilter {
-        state,
-        queue,
-        task,
-        key,
-        error,
-        since,
-        until,
-        dead_letters,
-    } = filter;
-    let message = job.error.as_ref().map(|error| error.message.as_str());
-    !job.stub
-        && state.is_none_or(|state| state == job.state(now))
-        && queue.as_ref().is_none_or(|queue| *queue == job.spec.queue)
-        && task.as_ref().is_none_or(|task| *task == job.spec.task)
-        && key.is_none_or(|key| Some(key) == job.digest())
-        && error
-            .as_ref()
-            .is_none_or(|text| message.is_some_and(|message| message.contains(text.as_str())))
-        && since.is_none_or(|since| job.spec.enqueued_at >= since)
-        && until.is_none_or(|until| job.spec.enqueued_at < until)
-        && (!dead_letters || job.is_dead_letter())
-}
-
-fn matches_key(filter: &KeyFilter, job: &Record, row: &KeyRow) -> bool {
-    let KeyFilter {
-        text,
-        scope,
-        task,
-        job: id,
-        also_free,
-    } = filter;
-    let key_text = row.key.text.as_deref();
-    (*also_free || row.key.held)
-        && text
-            .as_ref()
-            .is_none_or(|text| key_text.is_some_and(|key| key.contains(text.as_str())))
-        && scope.as_ref().is_none_or(|scope| *scope == row.key.scope)
-        && task.as_ref().is_none_or(|task| *task == job.spec.task)
-        && id.as_ref().is_none_or(|id| *id == job.spec.id)
 }
 
 /// What a store in memory can and cannot do.

@@ -5,6 +5,7 @@ use crate::job::{Life, Outcome, Phase, Spec, State};
 use crate::json::Json;
 use crate::lifecycle::AttemptEnd;
 use crate::memory::index::Places;
+use crate::store::Sought;
 use crate::time::Timestamp;
 use crate::view::{AttemptView, HolderView, Job, JobError, KeyView};
 
@@ -100,6 +101,20 @@ impl Record {
         self.progress = None;
         self.attempts = Vec::new();
         self.stub = true;
+    }
+
+    /// What filters ask of it.
+    pub(super) fn sought(&self, now: Timestamp) -> Sought<'_> {
+        Sought {
+            state: self.state(now),
+            queue: &self.spec.queue,
+            task: &self.spec.task,
+            key: self.digest(),
+            error: self.error.as_ref().map(|error| error.message.as_str()),
+            enqueued_at: self.spec.enqueued_at,
+            stub: self.stub,
+            dead_letter: self.is_dead_letter(),
+        }
     }
 
     pub(super) fn holder_view(&self, now: Timestamp) -> HolderView {

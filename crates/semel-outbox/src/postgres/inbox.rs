@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use tokio_postgres::{Client, Transaction};
 
 use crate::error::{Error, While};
-use crate::inbox::Delivery;
+use crate::inbox::{Delivery, stored};
 
 const FENCE: &str = include_str!("../sql/postgres/inbox_fence.sql");
 const BEGIN: &str = include_str!("../sql/postgres/inbox_begin.sql");
@@ -19,7 +19,8 @@ const PRUNE: &str = include_str!("../sql/postgres/inbox_prune.sql");
 /// Carries out an effect in the caller's transaction, unless it was carried out before; then its output is given.
 ///
 /// The effect, the record of it and the fence of the delivery commit together. A delivery that is not the newest to
-/// have been here is refused with [`Error::Stale`]. The caller commits.
+/// have been here is refused with [`Error::Stale`]. The caller commits. Of an effect that gives an error nothing is
+/// left, also where the caller commits all the same.
 pub async fn once<T, E, F>(
     tx: &Transaction<'_>,
     delivery: impl Into<Delivery>,
@@ -33,17 +34,33 @@ where
 {
     let delivery = delivery.into();
     Name::new(step).map_err(Error::from)?;
-    if let Some(output) = begin(tx, &delivery, step).await? {
-        let stored = serde_json::from_str(&output);
-        return stored.map_err(|source| {
-            E::from(Error::Unreadable {
-                step: step.to_owned(),
-                source,
-            })
-        });
-    }
+    tx.batch_execute("SAVEPOINT semel_inbox")
+        .await
+        .while_("beginning")?;
+    let kept = match begin(tx, &delivery, step).await {
+        Ok(Some(output)) => stored(step, &output).map_err(E::from),
+        Ok(None) => run(tx, &delivery, step, effect).await,
+        Err(error) => Err(error.into()),
+    };
+    let end = match kept {
+        Ok(_) => "RELEASE SAVEPOINT semel_inbox",
+        Err(_) => "ROLLBACK TO SAVEPOINT semel_inbox; RELEASE SAVEPOINT semel_inbox",
+    };
+    let ended = tx.batch_execute(end).await.while_("ending");
+    // What the effect said is worth more than that its transaction broke with it.
+    let output = kept?;
+    ended?;
+    Ok(output)
+}
+
+async fn run<T, E, F>(tx: &Transaction<'_>, delivery: &Delivery, step: &str, effect: F) -> Result<T, E>
+where
+    T: Serialize,
+    E: From<Error>,
+    F: AsyncFnOnce(&Transaction<'_>) -> Result<T, E>,
+{
     let output = effect(tx).await?;
-    keep(tx, &delivery, step, &output).await?;
+    keep(tx, delivery, step, &output).await?;
     Ok(output)
 }
 

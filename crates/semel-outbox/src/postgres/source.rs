@@ -9,11 +9,11 @@ use semel_core::json::Json;
 use tokio_postgres::{Row, SimpleQueryMessage, SimpleQueryRow};
 
 use crate::error::{Error, While};
-use crate::event::Event;
+use crate::event::{Columns, Event};
 use crate::postgres::write::write;
 use crate::postgres::{PostgresOutbox, migrate};
 use crate::relay::Boundary;
-use crate::source::{Audit, Claim, Fate, ParkedEvent, Pending, Source, Status};
+use crate::source::{Audit, Claim, Fate, ParkedEvent, Pending, Pruned, Source, Status};
 
 const CLAIM: &str = include_str!("../sql/postgres/claim.sql");
 const SENT: &str = include_str!("../sql/postgres/sent.sql");
@@ -102,7 +102,7 @@ impl Source for PostgresOutbox {
         let statement = client.prepare_cached(CLAIM).await.while_("taking events")?;
         let rows = client.query(&statement, &[&most]).await.while_("taking events")?;
         at.reached("after claim");
-        claim.events = rows.iter().map(pending).collect::<Result<_, _>>()?;
+        claim.events = rows.iter().map(pending).collect();
         Ok(Box::new(claim))
     }
 
@@ -157,9 +157,10 @@ impl Source for PostgresOutbox {
         self.compare(&self.business(query).await?).await
     }
 
-    async fn rebuild(&self, query: &str) -> Result<Audit, Error> {
+    async fn rebuild(&self, query: &str, pruned: Pruned) -> Result<Audit, Error> {
         let rows = self.business(query).await?;
         let mut audit = self.compare(&rows).await?;
+        pruned.check(&audit)?;
         let events = rows.iter().map(rebuilt).collect::<Result<Vec<_>, _>>()?;
         let mut connection = self.connection().await?;
         for chunk in events.chunks(COMPARED) {
@@ -305,27 +306,25 @@ impl Marks {
     }
 }
 
-fn pending(row: &Row) -> Result<Pending, Error> {
-    let headers: Option<String> = row.get("headers");
-    let event = Event {
-        id: row.get("id"),
-        task: row.get("task"),
-        queue: row.get("queue"),
-        partition: row.get("partition"),
-        // The relay judges what it says; the database has checked that it is JSON.
-        input: Json::trusted(row.get::<_, String>("input")),
-        headers: headers
-            .and_then(|text| serde_json::from_str(&text).ok())
-            .unwrap_or_default(),
-        priority: row
-            .get::<_, Option<i16>>("priority")
-            .and_then(|n| i8::try_from(n).ok()),
-    };
-    Ok(Pending {
+fn pending(row: &Row) -> Pending {
+    Pending {
         seq: row.get("seq"),
-        event,
+        event: Event::read(row),
         attempts: row.get::<_, i32>("attempts").unsigned_abs(),
-    })
+    }
+}
+
+impl Columns for Row {
+    fn text(&self, name: &'static str) -> Result<Option<String>, Invalid> {
+        self.try_get(name)
+            .map_err(|error| Invalid::new(name, "a text in UTF-8").found(error.to_string()))
+    }
+
+    fn number(&self, name: &'static str) -> Result<Option<i64>, Invalid> {
+        let number: Result<Option<i16>, _> = self.try_get(name);
+        let number = number.map_err(|error| Invalid::new(name, "a whole number").found(error.to_string()))?;
+        Ok(number.map(i64::from))
+    }
 }
 
 fn rebuilt(row: &SimpleQueryRow) -> Result<Event, Error> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use semel_core::error::StoreError;
 use semel_core::job::Outcome;
-use semel_core::store::Submitted;
+use semel_core::store::{Submitted, Target};
 use semel_core::submission::Submission;
 use serde::Serialize;
 
@@ -40,6 +40,8 @@ impl Round {
 
 /// Why an event was not taken.
 enum Refusal {
+    /// The intake is closed for a while, which is no fault of the event's.
+    Closed(String),
     /// Trying again may help.
     Passing(String),
     /// It does not.
@@ -100,10 +102,14 @@ impl Relay {
                 }
             }
             self.boundary.reached("before submit");
-            let answers = self.send(&sending).await?;
+            let answers = self.send(events, &sending).await?;
             self.boundary.reached("after submit");
             for ((at, _), answer) in sending.iter().zip(answers) {
                 let pending = &events[*at];
+                let Some(answer) = answer else {
+                    stopped.extend(pending.event.partition.as_deref());
+                    continue;
+                };
                 fates[*at] = match judged(answer) {
                     Ok((job, outcome)) => {
                         round.repeated += u64::from(outcome != Outcome::Accepted);
@@ -120,29 +126,39 @@ impl Relay {
     }
 
     /// Submits together; where the store cannot take the batch as a whole, one by one, so that one event that breaks
-    /// it does not hold up the others.
+    /// it does not hold up the others. Those behind it in its partition are not sent: they have no answer.
     async fn send(
         &self,
+        events: &[Pending],
         sending: &[(usize, Submission)],
-    ) -> Result<Vec<Result<Submitted, StoreError>>, Error> {
+    ) -> Result<Vec<Option<Result<Submitted, StoreError>>>, Error> {
         let store = self.jobs.store();
         let batch: Vec<Submission> = sending.iter().map(|(_, submission)| submission.clone()).collect();
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        match store.submit(batch.clone()).await {
-            Ok(answers) => return Ok(answers.into_iter().map(Ok).collect()),
-            Err(error) if error.is_retryable() || !matches!(error, StoreError::Invalid(_)) => {
-                return Err(error.into());
+        match store.submit(batch).await {
+            Ok(answers) => return Ok(answers.into_iter().map(|answer| Some(Ok(answer))).collect()),
+            Err(StoreError::Invalid(error)) => {
+                tracing::warn!(%error, "a batch was refused; its events are sent one by one");
             }
-            Err(error) => tracing::warn!(%error, "a batch was refused; its events are sent one by one"),
+            Err(error) => return Err(error.into()),
         }
-        let mut answers = Vec::with_capacity(batch.len());
-        for submission in batch {
-            match store.submit(vec![submission]).await {
-                Ok(mut one) if one.len() == 1 => answers.push(Ok(one.remove(0))),
+        let mut answers = Vec::with_capacity(sending.len());
+        let mut stopped: HashSet<&str> = HashSet::new();
+        for (at, submission) in sending {
+            let partition = events[*at].event.partition.as_deref();
+            if partition.is_some_and(|name| stopped.contains(name)) {
+                answers.push(None);
+                continue;
+            }
+            match store.submit(vec![submission.clone()]).await {
+                Ok(mut one) if one.len() == 1 => answers.push(Some(Ok(one.remove(0)))),
                 Ok(_) => return Err(StoreError::corrupt("a submission without an answer").into()),
-                Err(error @ StoreError::Invalid(_)) => answers.push(Err(error)),
+                Err(error @ StoreError::Invalid(_)) => {
+                    stopped.extend(partition);
+                    answers.push(Some(Err(error)));
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -152,10 +168,16 @@ impl Relay {
     fn refused(&self, pending: &Pending, refusal: Refusal) -> Fate {
         let id = &pending.event.id;
         match refusal {
-            Refusal::Passing(error) if pending.attempts + 1 < self.max_attempts => Fate::Later {
+            Refusal::Closed(error) => Fate::Later {
                 error,
                 delay: backoff(pending.attempts),
             },
+            Refusal::Passing(error) if pending.attempts.saturating_add(1) < self.max_attempts => {
+                Fate::Later {
+                    error,
+                    delay: backoff(pending.attempts),
+                }
+            }
             Refusal::Passing(error) | Refusal::Lasting(error) => {
                 tracing::error!(id, %error, "an event cannot be submitted and is parked");
                 Fate::Parked { error }
@@ -167,7 +189,11 @@ impl Relay {
 fn judged(answer: Result<Submitted, StoreError>) -> Result<(String, Outcome), Refusal> {
     match answer {
         Ok(Submitted::Job(admitted)) => Ok((admitted.job.id.to_string(), admitted.outcome)),
-        Ok(Submitted::Closed { target }) => Err(Refusal::Passing(format!("{target:?} takes no submissions"))),
+        Ok(Submitted::Closed { target }) => Err(Refusal::Closed(match target {
+            Target::All => "the store takes no submissions for now".to_owned(),
+            Target::Queue(name) => format!("queue {name} takes no submissions for now"),
+            Target::Task(name) => format!("task {name} takes no submissions for now"),
+        })),
         Ok(Submitted::Conflict { holder, .. }) => Err(Refusal::Lasting(format!(
             "the id of the event is the key of something else: job {} of task {}",
             holder.id, holder.task

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::clock::now_millis;
 use crate::error::{Error, While};
-use crate::inbox::Delivery;
+use crate::inbox::{Delivery, stored};
 
 const FENCE: &str = include_str!("../sql/sqlite/inbox_fence.sql");
 const BEGIN: &str = include_str!("../sql/sqlite/inbox_begin.sql");
@@ -23,7 +23,7 @@ const PRUNE_FENCES: &str = include_str!("../sql/sqlite/inbox_prune_fences.sql");
 ///
 /// The effect, the record of it and the fence of the delivery commit together. A delivery that is not the newest to
 /// have been here is refused with [`Error::Stale`]. The caller commits; a transaction that begins `IMMEDIATE` never
-/// has to be tried again.
+/// has to be tried again. Of an effect that gives an error nothing is left, also where the caller commits all the same.
 pub fn once<T, E, F>(
     tx: &Transaction<'_>,
     delivery: impl Into<Delivery>,
@@ -37,17 +37,31 @@ where
 {
     let delivery = delivery.into();
     Name::new(step).map_err(Error::from)?;
-    if let Some(output) = begin(tx, &delivery, step)? {
-        let stored = serde_json::from_str(&output);
-        return stored.map_err(|source| {
-            E::from(Error::Unreadable {
-                step: step.to_owned(),
-                source,
-            })
-        });
-    }
+    tx.execute_batch("SAVEPOINT semel_inbox").while_("beginning")?;
+    let kept = match begin(tx, &delivery, step) {
+        Ok(Some(output)) => stored(step, &output).map_err(E::from),
+        Ok(None) => run(tx, &delivery, step, effect),
+        Err(error) => Err(error.into()),
+    };
+    let end = match kept {
+        Ok(_) => "RELEASE semel_inbox",
+        Err(_) => "ROLLBACK TO semel_inbox; RELEASE semel_inbox",
+    };
+    let ended = tx.execute_batch(end).while_("ending");
+    // What the effect said is worth more than that its transaction broke with it.
+    let output = kept?;
+    ended?;
+    Ok(output)
+}
+
+fn run<T, E, F>(tx: &Transaction<'_>, delivery: &Delivery, step: &str, effect: F) -> Result<T, E>
+where
+    T: Serialize,
+    E: From<Error>,
+    F: FnOnce(&Transaction<'_>) -> Result<T, E>,
+{
     let output = effect(tx)?;
-    keep(tx, &delivery, step, &output)?;
+    keep(tx, delivery, step, &output)?;
     Ok(output)
 }
 

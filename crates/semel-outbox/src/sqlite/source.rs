@@ -1,5 +1,6 @@
 //! What a relay asks of SQLite.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,9 +12,9 @@ use semel_core::json::Json;
 
 use crate::clock::now_millis;
 use crate::error::{Error, While};
-use crate::event::Event;
+use crate::event::{Columns, Event};
 use crate::relay::Boundary;
-use crate::source::{Audit, Claim, Fate, ParkedEvent, Pending, Source, Status};
+use crate::source::{Audit, Claim, Fate, ParkedEvent, Pending, Pruned, Source, Status};
 use crate::sqlite::write::append_missing;
 use crate::sqlite::{SqliteOutbox, migrate};
 
@@ -33,6 +34,8 @@ const PRUNED: &str = include_str!("../sql/sqlite/pruned.sql");
 const PRUNED_AT_ONCE: i64 = 2_000;
 /// Ids that an audit names at most, and events a rebuild writes in one transaction.
 const NAMED: usize = 1_000;
+/// No relay puts an event off for so long, in milliseconds, nor takes one for so much longer than its lease.
+const FAR: i64 = 3_600_000;
 /// How often to look whether somebody has written.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -49,6 +52,12 @@ async fn with<T: Send + 'static>(
     })
     .await;
     done.map_err(|_| StoreError::unavailable("working on the outbox"))?
+}
+
+/// Changes when another connection has written.
+fn version(connection: &mut Connection) -> Result<i64, Error> {
+    let version = connection.query_row("PRAGMA data_version", [], |row| row.get(0));
+    version.while_("looking for changes")
 }
 
 fn begin(connection: &mut Connection) -> Result<Transaction<'_>, Error> {
@@ -71,12 +80,15 @@ impl Source for SqliteOutbox {
         let (lease, boundary) = (self.lease, at.clone());
         let who = semel::ids::fresh_token().to_string();
         let name = who.clone();
+        let seen = self.seen.clone();
         let take = move |connection: &mut Connection| {
+            // Before looking for events: what is written from now on counts as a change.
+            seen.store(version(connection)?, Ordering::Relaxed);
             boundary.reached("before begin");
             let tx = begin(connection)?;
             boundary.reached("after begin");
             let now = now_millis();
-            let until = now + i64::try_from(lease.as_millis()).unwrap_or(i64::MAX / 2);
+            let until = now.saturating_add(i64::try_from(lease.as_millis()).unwrap_or(i64::MAX));
             let mut events = take(&tx, &name, now, until, most)?;
             boundary.reached("after claim");
             tx.commit().while_("taking events")?;
@@ -93,16 +105,11 @@ impl Source for SqliteOutbox {
     }
 
     async fn changed(&self, at_most: Duration) {
-        let version = |connection: &mut Connection| {
-            let version = connection.query_row("PRAGMA data_version", [], |row| row.get::<_, i64>(0));
-            version.while_("looking for changes")
-        };
         let looking = async {
-            let before = with(&self.connection, version).await.ok();
             loop {
                 tokio::time::sleep(LOOK).await;
-                match with(&self.connection, version).await.ok() {
-                    Some(now) if before == Some(now) => {}
+                match with(&self.connection, version).await {
+                    Ok(now) if now == self.seen.load(Ordering::Relaxed) => {}
                     _ => return,
                 }
             }
@@ -131,10 +138,12 @@ impl Source for SqliteOutbox {
         let list = move |connection: &mut Connection| {
             let mut statement = connection.prepare_cached(PARKED).while_("listing events")?;
             let rows = statement.query_map([i64::try_from(most).unwrap_or(i64::MAX)], |row| {
+                // What is shown here may have been parked because it is no text.
+                let shown = |place| row.get_ref(place).map(text);
                 Ok(ParkedEvent {
-                    id: row.get(0)?,
-                    task: row.get(1)?,
-                    partition: row.get(2)?,
+                    id: shown(0)?.unwrap_or_default(),
+                    task: shown(1)?.unwrap_or_default(),
+                    partition: shown(2)?,
                     attempts: row.get(3)?,
                     error: row.get(4)?,
                 })
@@ -166,7 +175,7 @@ impl Source for SqliteOutbox {
         with(&self.connection, compare).await
     }
 
-    async fn rebuild(&self, query: &str) -> Result<Audit, Error> {
+    async fn rebuild(&self, query: &str, pruned: Pruned) -> Result<Audit, Error> {
         let (path, query) = (self.path.clone(), query.to_owned());
         let rebuild = move |connection: &mut Connection| {
             let mut events = Vec::new();
@@ -176,6 +185,7 @@ impl Source for SqliteOutbox {
             })?;
             let ids: Vec<String> = events.iter().map(|event| event.id.clone()).collect();
             let mut audit = compare(connection, &ids)?;
+            pruned.check(&audit)?;
             for chunk in events.chunks(NAMED) {
                 let tx = begin(connection)?;
                 audit.added += append_missing(&tx, chunk)?;
@@ -258,7 +268,8 @@ impl Claim for SqliteClaim {
 fn take(tx: &Transaction<'_>, who: &str, now: i64, until: i64, most: usize) -> Result<Vec<Pending>, Error> {
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let mut statement = tx.prepare_cached(CLAIM).while_("taking events")?;
-    let rows = statement.query_map(params![who, now, until, most], pending);
+    let (put_off, taken) = (now.saturating_add(FAR), until.saturating_add(FAR));
+    let rows = statement.query_map(params![who, now, until, most, put_off, taken], pending);
     rows.and_then(Iterator::collect).while_("taking events")
 }
 
@@ -277,26 +288,24 @@ fn mark(tx: &Transaction<'_>, who: &str, seq: i64, fate: &Fate) -> rusqlite::Res
 }
 
 fn pending(row: &Row<'_>) -> rusqlite::Result<Pending> {
-    let headers: Option<String> = row.get("headers")?;
-    let event = Event {
-        id: row.get("id")?,
-        task: row.get("task")?,
-        queue: row.get("queue")?,
-        partition: row.get("partition")?,
-        // The relay judges what it says; the database has checked that it is JSON.
-        input: Json::trusted(row.get::<_, String>("input")?),
-        headers: headers
-            .and_then(|text| serde_json::from_str(&text).ok())
-            .unwrap_or_default(),
-        priority: row
-            .get::<_, Option<i64>>("priority")?
-            .and_then(|n| i8::try_from(n).ok()),
-    };
     Ok(Pending {
         seq: row.get("seq")?,
-        event,
+        event: Event::read(row),
         attempts: row.get("attempts")?,
     })
+}
+
+/// A column of SQLite holds whatever was put there.
+impl Columns for Row<'_> {
+    fn text(&self, name: &'static str) -> Result<Option<String>, Invalid> {
+        self.get(name)
+            .map_err(|error| Invalid::new(name, "a text in UTF-8").found(error.to_string()))
+    }
+
+    fn number(&self, name: &'static str) -> Result<Option<i64>, Invalid> {
+        self.get(name)
+            .map_err(|error| Invalid::new(name, "a whole number").found(error.to_string()))
+    }
 }
 
 /// The columns a query may give.

@@ -62,6 +62,57 @@ pub async fn effect_and_record_commit_together(kind: Kind) {
     assert_eq!(stage.number("SELECT count(*) FROM orders").await, 1);
 }
 
+/// Half of an effect, then an error, and a caller that commits all the same.
+pub async fn an_effect_that_fails_leaves_nothing_even_where_the_caller_commits(kind: Kind) {
+    let stage = Stage::new(kind).await;
+    let insert = "INSERT INTO orders (id, customer) VALUES (1, 'half')";
+    let failed = || Error::from(semel_core::error::Invalid::new("the effect", "another one"));
+    match kind {
+        Kind::Postgres => {
+            let mut client = stage.client().await;
+            let tx = client.transaction().await.unwrap();
+            let effect = async |tx: &tokio_postgres::Transaction<'_>| {
+                tx.batch_execute(insert).await.unwrap();
+                Err::<(), Error>(failed())
+            };
+            postgres::once(&tx, delivery(3), "insert", effect)
+                .await
+                .unwrap_err();
+            // A statement that fails is no reason to lose what the caller did before.
+            let effect = async |tx: &tokio_postgres::Transaction<'_>| {
+                tx.batch_execute("SELECT 1 / 0").await.map_err(|_| failed())
+            };
+            postgres::once(&tx, delivery(3), "insert", effect)
+                .await
+                .unwrap_err();
+            tx.batch_execute("INSERT INTO orders (id, customer) VALUES (9, 'caller')")
+                .await
+                .unwrap();
+            tx.commit().await.unwrap();
+        }
+        Kind::Sqlite => {
+            let mut connection = stage.connection();
+            let tx = connection.transaction().unwrap();
+            let effect = |tx: &rusqlite::Transaction<'_>| {
+                tx.execute_batch(insert).unwrap();
+                Err::<(), Error>(failed())
+            };
+            sqlite::once(&tx, delivery(3), "insert", effect).unwrap_err();
+            tx.execute_batch("INSERT INTO orders (id, customer) VALUES (9, 'caller')")
+                .unwrap();
+            tx.commit().unwrap();
+        }
+    }
+    assert_eq!(stage.number("SELECT count(*) FROM semel_inbox").await, 0);
+    assert_eq!(
+        stage.number("SELECT count(*) FROM orders").await,
+        1,
+        "the caller's own row and nothing of the effect"
+    );
+    assert_eq!(once(&stage, delivery(3), 1, true).await.unwrap(), 1);
+    assert_eq!(stage.number("SELECT count(*) FROM orders").await, 2);
+}
+
 pub async fn an_effect_is_carried_out_once_and_its_output_kept(kind: Kind) {
     let stage = Stage::new(kind).await;
     once(&stage, delivery(1), 1, true).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use semel_outbox::{Error, Relay};
+use semel_outbox::{Error, Pruned, Relay};
 
 use crate::stage::{Kind, Stage};
 
@@ -81,9 +81,12 @@ pub async fn an_audit_finds_rows_without_an_event_and_a_rebuild_writes_them(kind
         "an audit writes nothing"
     );
 
-    assert_eq!(stage.source.rebuild(query).await.unwrap().added, 2);
     assert_eq!(
-        stage.source.rebuild(query).await.unwrap().added,
+        stage.source.rebuild(query, Pruned::Refuse).await.unwrap().added,
+        2
+    );
+    assert_eq!(
+        stage.source.rebuild(query, Pruned::Refuse).await.unwrap().added,
         0,
         "and only once"
     );
@@ -99,4 +102,28 @@ pub async fn an_audit_finds_rows_without_an_event_and_a_rebuild_writes_them(kind
     let writing = stage.source.audit("DELETE FROM orders RETURNING 'x' AS id").await;
     assert!(matches!(writing, Err(Error::Database { .. })), "{writing:?}");
     assert_eq!(stage.number("SELECT count(*) FROM orders").await, 3);
+}
+
+/// Thirty days later neither the event nor its key is there: writing it again would do the work again.
+pub async fn a_rebuild_does_not_repeat_what_was_pruned(kind: Kind) {
+    let stage = Stage::new(kind).await;
+    stage
+        .run("INSERT INTO orders (id, customer) VALUES (1, 'ann'), (2, 'bob')")
+        .await;
+    stage.event("order-1", "t", None).await;
+    Relay::new(stage.source.clone(), &stage.jobs)
+        .drain()
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert_eq!(stage.source.prune(Duration::from_millis(1)).await.unwrap(), 1);
+    let all = "SELECT 'order-' || id AS id, 't' AS task, '1' AS input FROM orders";
+    let refused = stage.source.rebuild(all, Pruned::Refuse).await;
+    assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+    assert_eq!(stage.number("SELECT count(*) FROM semel_outbox").await, 0);
+    let newer = format!("{all} WHERE id > 1");
+    let rebuilt = stage.source.rebuild(&newer, Pruned::LeftOut).await.unwrap();
+    assert_eq!((rebuilt.rows, rebuilt.added), (1, 1));
+    let nothing_missing = stage.source.rebuild(&newer, Pruned::Refuse).await.unwrap();
+    assert_eq!(nothing_missing.added, 0);
 }

@@ -4,6 +4,7 @@
 
 mod events;
 mod examples;
+mod hostile;
 mod inbox;
 mod looking;
 mod order;
@@ -38,10 +39,19 @@ fn main() {
         order::an_event_that_keeps_failing_is_parked_and_the_others_go_on,
         order::poison_is_parked_at_once,
         order::a_thousand_stuck_events_do_not_block_the_relay,
+        order::a_closed_task_is_waited_for_however_long,
+        order::one_that_is_refused_holds_back_those_behind_it_also_one_by_one,
+        hostile::a_row_that_makes_no_sense_is_parked_and_stops_nobody,
+        hostile::a_clock_that_was_set_back_holds_nothing_up,
+        hostile::what_is_written_between_looking_and_waiting_is_heard,
+        hostile::opening_an_outbox_waits_for_nobody,
+        hostile::what_is_missing_of_the_tables_is_made,
         looking::status_tells_the_lag,
         looking::pruning_touches_only_what_was_sent,
         looking::an_audit_finds_rows_without_an_event_and_a_rebuild_writes_them,
+        looking::a_rebuild_does_not_repeat_what_was_pruned,
         inbox::effect_and_record_commit_together,
+        inbox::an_effect_that_fails_leaves_nothing_even_where_the_caller_commits,
         inbox::an_effect_is_carried_out_once_and_its_output_kept,
         inbox::an_older_delivery_changes_nothing,
         inbox::of_many_deliveries_at_once_one_carries_it_out,

@@ -1,8 +1,11 @@
 //! Order within a partition, and nothing that blocks anybody else (contract 5.5).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex};
 
-use semel::Target;
+use semel::testing::{Call, Intercept, InterceptedStore};
+use semel::{Client, Target};
+use semel_core::error::{Invalid, StoreError};
 use semel_core::ids::Name;
 use semel_outbox::{Boundary, Relay};
 
@@ -110,34 +113,104 @@ pub async fn a_failing_event_holds_back_its_own_partition_only(kind: Kind) {
     assert_eq!(stage.submitted().await, ["q-1", "q-2"], "others go on meanwhile");
 
     open_again(&stage).await;
-    // Its time to be tried again has come.
-    stage
-        .run("UPDATE semel_outbox SET due_at = (SELECT min(due_at) FROM semel_outbox)")
-        .await;
+    make_due(&stage).await;
     relay.drain().await.unwrap();
     assert_eq!(stage.submitted().await, ["q-1", "q-2", "p-1", "p-2", "p-3"]);
 }
 
-pub async fn an_event_that_keeps_failing_is_parked_and_the_others_go_on(kind: Kind) {
+/// An operator who closes a task for a day does not want a day's events given up.
+pub async fn a_closed_task_is_waited_for_however_long(kind: Kind) {
     let stage = Stage::new(kind).await;
     one_is_closed(&stage).await;
     let relay = Relay::new(stage.source.clone(), &stage.jobs).max_attempts(2);
+    for _ in 0..4 {
+        relay.drain().await.unwrap();
+        make_due(&stage).await;
+    }
+    let status = stage.source.status().await.unwrap();
+    assert_eq!((status.pending, status.failing, status.parked), (3, 1, 0));
+    open_again(&stage).await;
     relay.drain().await.unwrap();
-    stage
-        .run("UPDATE semel_outbox SET due_at = (SELECT min(due_at) FROM semel_outbox)")
-        .await;
-    let round = relay.drain().await.unwrap();
-    assert_eq!((round.parked, round.sent), (1, 2));
-    assert_eq!(stage.submitted().await, ["q-1", "p-2", "p-3"]);
+    assert_eq!(stage.submitted().await, ["q-1", "p-1", "p-2", "p-3"]);
+}
+
+/// Its time to be tried again has come.
+async fn make_due(stage: &Stage) {
+    let due = match stage.kind {
+        Kind::Postgres => "UPDATE semel_outbox SET due_at = '-infinity'",
+        Kind::Sqlite => "UPDATE semel_outbox SET due_at = 0",
+    };
+    stage.run(due).await;
+}
+
+/// A store that does not take some of the calls it is given.
+struct Picky {
+    refuses: Mutex<VecDeque<bool>>,
+}
+
+impl Picky {
+    /// The calls in their order, and whether each is refused; all after that are taken.
+    async fn before(stage: &Stage, refuses: &[bool]) -> Client {
+        let picky = Picky {
+            refuses: Mutex::new(refuses.iter().copied().collect()),
+        };
+        let store = Arc::new(InterceptedStore::new(stage.jobs.store().clone(), Arc::new(picky)));
+        semel::connect_to(store).await.unwrap()
+    }
+}
+
+#[async_trait::async_trait]
+impl Intercept for Picky {
+    async fn before(&self, call: &Call) -> Result<(), StoreError> {
+        let refused = *call == Call::Submit && self.refuses.lock().unwrap().pop_front().unwrap_or(false);
+        match refused {
+            true => Err(Invalid::new("this call", "another one").into()),
+            false => Ok(()),
+        }
+    }
+
+    async fn after(&self, _: &Call) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+pub async fn an_event_that_keeps_failing_is_parked_and_the_others_go_on(kind: Kind) {
+    let stage = Stage::new(kind).await;
+    stage.event("p-1", "t", Some("p")).await;
+    let jobs = Picky::before(&stage, &[true, true, true, true]).await;
+    let relay = Relay::new(stage.source.clone(), &jobs).max_attempts(2);
+    assert_eq!(relay.drain().await.unwrap().later, 1);
+    make_due(&stage).await;
+    assert_eq!(relay.drain().await.unwrap().parked, 1);
+    stage.event("p-2", "t", Some("p")).await;
+    assert_eq!(relay.drain().await.unwrap().sent, 1);
     let parked = stage.source.parked(10).await.unwrap();
     assert_eq!((parked[0].id.as_str(), parked[0].attempts), ("p-1", 2));
-    assert!(parked[0].error.as_ref().unwrap().contains("closed"), "{parked:?}");
+    assert!(
+        parked[0].error.as_ref().unwrap().contains("this call"),
+        "{parked:?}"
+    );
 
-    open_again(&stage).await;
     assert_eq!(stage.source.unpark(Some("p-1")).await.unwrap(), 1);
     assert_eq!(stage.source.unpark(None).await.unwrap(), 0);
     assert_eq!(relay.drain().await.unwrap().sent, 1);
-    assert_eq!(stage.submitted().await.len(), 4);
+    assert_eq!(stage.submitted().await, ["p-2", "p-1"]);
+}
+
+/// The batch is refused, then of its events the first alone: what is behind it in its partition waits all the same.
+pub async fn one_that_is_refused_holds_back_those_behind_it_also_one_by_one(kind: Kind) {
+    let stage = Stage::new(kind).await;
+    for (id, partition) in [("p-1", "p"), ("p-2", "p"), ("q-1", "q"), ("p-3", "p")] {
+        stage.event(id, "t", Some(partition)).await;
+    }
+    let jobs = Picky::before(&stage, &[true, true]).await;
+    let relay = Relay::new(stage.source.clone(), &jobs);
+    let round = relay.drain().await.unwrap();
+    assert_eq!((round.sent, round.later), (1, 1), "{round:?}");
+    assert_eq!(stage.submitted().await, ["q-1"]);
+    make_due(&stage).await;
+    relay.drain().await.unwrap();
+    assert_eq!(stage.submitted().await, ["q-1", "p-1", "p-2", "p-3"]);
 }
 
 /// What trying again does not mend: an id that is the key of other work, and a task that is none.

@@ -37,6 +37,7 @@ CREATE TABLE job (
   seq INTEGER PRIMARY KEY,          -- arrival
   id BLOB NOT NULL,
   enqueued_at INTEGER NOT NULL,
+  birth BLOB,                       -- how it fared at first, where nothing else was written with it (born.rs)
   input TEXT, headers TEXT, meta TEXT, timeout INTEGER, producer TEXT,
   digest BLOB, grp BLOB, key_text TEXT, key_by INTEGER, scope TEXT, input_digest BLOB,
   origin BLOB, replayed_from BLOB, would TEXT, collides_with BLOB, born INTEGER
@@ -56,8 +57,13 @@ CREATE TABLE life (
   worker INTEGER, last_error INTEGER,
   hold INTEGER, ttl INTEGER, cool_down INTEGER, taken_at INTEGER, expires_at INTEGER, generation INTEGER
 ) STRICT;
--- Not `IN (…)`: SQLite would build a table for the list at every write.
-CREATE INDEX life_rare ON life (phase, lane, seq) WHERE phase > 1 AND phase <> 4;
+
+-- Jobs in phases that few are in: deferred, parked, failed, cancelled. Not an index of `life`: without one, SQLite writes
+-- a row of `life` over the one before instead of taking that out first.
+CREATE TABLE rare (
+  phase INTEGER NOT NULL, lane INTEGER NOT NULL, seq INTEGER NOT NULL,
+  PRIMARY KEY (phase, lane, seq)
+) STRICT, WITHOUT ROWID;
 
 -- The order in which waiting jobs go out: a lane that is paused is never looked at.
 CREATE TABLE ready (
@@ -78,7 +84,7 @@ CREATE TABLE key_log (
   owners BLOB NOT NULL
 ) STRICT;
 
--- What came of each submission: > 0 the job, < 0 the entry of the ledger.
+-- What came of each submission: > 0 the job, < 0 the entry of the ledger. The newest entries are not here yet.
 CREATE TABLE token (
   token BLOB PRIMARY KEY,
   ref INTEGER NOT NULL
@@ -124,16 +130,15 @@ CREATE TABLE progress (seq INTEGER PRIMARY KEY, progress REAL NOT NULL) STRICT;
 CREATE TABLE follow (holder INTEGER PRIMARY KEY, follower INTEGER NOT NULL UNIQUE) STRICT;
 CREATE TABLE replay (letter INTEGER PRIMARY KEY, fresh BLOB NOT NULL) STRICT;
 
--- Absorbed submissions, append-only. `ledger_key` finds them by key; upkeep fills it up to floor('ledger_indexed').
+-- Absorbed submissions, append-only: rows of a page, packed (ledger/packed.rs), each named after its first entry. Two
+-- indexes are filled later: `token` up to floor('ledger_tokens'), `ledger_key` up to floor('ledger_indexed').
 CREATE TABLE ledger (
   n INTEGER PRIMARY KEY,
-  ns INTEGER NOT NULL, at INTEGER NOT NULL, token BLOB NOT NULL, outcome INTEGER NOT NULL,
-  digest BLOB NOT NULL, holder BLOB NOT NULL, queue TEXT NOT NULL, task TEXT NOT NULL,
-  producer TEXT, policy TEXT NOT NULL, differs TEXT, input TEXT
+  ns INTEGER NOT NULL, at INTEGER NOT NULL, entries BLOB NOT NULL
 ) STRICT;
 CREATE TABLE ledger_key (
-  h INTEGER NOT NULL, n INTEGER NOT NULL,
-  PRIMARY KEY (h, n)
+  digest BLOB NOT NULL, n INTEGER NOT NULL,
+  PRIMARY KEY (digest, n)
 ) STRICT, WITHOUT ROWID;
 -- Entries of a key that are no longer in the ledger.
 CREATE TABLE ledger_total (

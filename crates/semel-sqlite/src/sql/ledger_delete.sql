@@ -1,2 +1,2 @@
--- An entry is gone. ?1 n.
+-- A row is gone, or written anew. ?1 n.
 DELETE FROM ledger WHERE n = ?1

@@ -1,2 +1,2 @@
--- Indexed entries of a key. ?1 prefix, ?2 digest.
-SELECT count(*) FROM ledger_key k JOIN ledger l ON l.n = k.n WHERE k.h = ?1 AND l.digest = ?2
+-- How many indexed entries a key has. ?1 digest.
+SELECT count(*) FROM ledger_key WHERE digest = ?1

@@ -283,7 +283,7 @@ fn flipped_bits_never_make_it_panic_or_hang() {
 }
 
 /// Columns of numbers, by table.
-const NUMBERS: [(&str, &str); 9] = [
+const NUMBERS: [(&str, &str); 10] = [
     (
         "life",
         "seq lane phase nprio run_at attempt max_attempts deliveries max_deliveries fence settled began until \
@@ -297,6 +297,7 @@ const NUMBERS: [(&str, &str); 9] = [
     ("lease", "fence until forget_at"),
     ("ended", "n at"),
     ("namespace", "ns"),
+    ("ledger", "n ns at"),
 ];
 
 /// Numbers that no store writes, as a flipped bit leaves them: the highest, the lowest, none of those with a meaning.

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use semel_core::error::Invalid;
+use semel_core::ids::Token;
 use semel_core::json::Json;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::guard::{Guard, Reserved};
-use crate::ids::fresh_token;
+use crate::guard::{Guard, Reservation, Reserved};
 
 /// Which work goes on while the store is out of reach, and where it is written down.
 ///
@@ -53,10 +53,15 @@ impl Outage {
     }
 
     /// Writes down that something is about to be done without a guard.
-    pub(super) async fn begin(&self, queue: &str, key: &str, ttl: Duration) -> Result<String, Error> {
-        let run = fresh_token().to_string();
+    pub(super) async fn begin(
+        &self,
+        token: Token,
+        queue: &str,
+        key: &str,
+        ttl: Duration,
+    ) -> Result<(), Error> {
         let line = Line::Begun {
-            run: run.clone(),
+            run: token.to_string(),
             queue: queue.to_owned(),
             key: key.to_owned(),
             ttl_ms: u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX),
@@ -64,12 +69,21 @@ impl Outage {
         self.journal.write(line).await?;
         self.journal.count.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(queue, key, "the store is out of reach: going on without a guard");
-        Ok(run)
+        Ok(())
     }
 
-    /// Writes down what it gave.
-    pub(super) async fn end(&self, run: String, output: Json) -> Result<(), Error> {
-        self.journal.write(Line::Ended { run, output }).await
+    /// Writes down what it gave. It is done: where that cannot be written, the journal says that it was begun.
+    pub(super) async fn end<T: Serialize>(&self, token: Token, key: &str, output: &T) {
+        let written = match Json::of(output) {
+            Ok(output) => {
+                let run = token.to_string();
+                self.journal.write(Line::Ended { run, output }).await
+            }
+            Err(invalid) => Err(invalid.into()),
+        };
+        if let Err(error) = written {
+            tracing::error!(key, %error, "done without a guard, and what it gave could not be kept: it stays in doubt");
+        }
     }
 }
 
@@ -90,16 +104,12 @@ impl Guard {
     pub async fn reconcile(&self, outage: &Outage) -> Result<Reconciled, Error> {
         let mut reconciled = Reconciled::default();
         for (run, entry) in outage.journal.open_runs().await? {
-            let ttl = Duration::from_millis(entry.ttl_ms);
-            let key = entry.key.clone();
-            match (self.reserve(&key, ttl).await?, entry.output) {
-                (Reserved::Fresh(reservation), Some(output)) => {
-                    reservation.confirm(&output).await?;
-                    reconciled.once.push(key);
-                }
-                (Reserved::Fresh(_), None) => reconciled.in_doubt.push(key),
-                (Reserved::Done(_) | Reserved::InProgress, _) => {
-                    tracing::warn!(queue = entry.queue, key, "done without a guard, and done before");
+            let (key, queue) = (entry.key.clone(), entry.queue.clone());
+            match self.set_right(&run, entry).await? {
+                Found::Once => reconciled.once.push(key),
+                Found::InDoubt => reconciled.in_doubt.push(key),
+                Found::Twice => {
+                    tracing::warn!(queue, key, "done without a guard, and done before");
                     reconciled.duplicates.push(key);
                 }
             }
@@ -107,6 +117,43 @@ impl Guard {
         }
         Ok(reconciled)
     }
+
+    /// Everything is asked for under the token of the run: what it had reserved itself, or an earlier call of this had
+    /// set right before a crash, is its own and no duplicate.
+    async fn set_right(&self, run: &str, entry: Entry) -> Result<Found, Error> {
+        let token: Token = run.parse()?;
+        let ttl = Duration::from_millis(entry.ttl_ms);
+        match (
+            self.reserve_as(token, entry.key.clone(), ttl).await?,
+            entry.output,
+        ) {
+            (Reserved::Fresh(reservation), Some(output)) => {
+                reservation.confirm(&output).await?;
+                Ok(Found::Once)
+            }
+            (Reserved::Fresh(_), None) => Ok(Found::InDoubt),
+            (Reserved::Done(_), Some(output)) => {
+                let own = Reservation {
+                    guard: self.clone(),
+                    key: entry.key,
+                    token,
+                };
+                match own.confirm(&output).await {
+                    Ok(()) => Ok(Found::Once),
+                    Err(Error::ReservationLost { .. }) => Ok(Found::Twice),
+                    Err(error) => Err(error),
+                }
+            }
+            (Reserved::Done(_) | Reserved::InProgress, _) => Ok(Found::Twice),
+        }
+    }
+}
+
+/// What a run without a guard turns out to have been.
+enum Found {
+    Once,
+    Twice,
+    InDoubt,
 }
 
 /// A file of lines, each on the disk before it counts.
@@ -157,8 +204,8 @@ impl Journal {
 
     async fn write(self: &Arc<Self>, line: Line) -> Result<(), Error> {
         let journal = self.clone();
-        let mut text = Json::of(&line)?.as_str().to_owned();
-        text.push('\n');
+        // On a line of its own, whatever a crash or a full disk left of the one before.
+        let text = format!("\n{}\n", Json::of(&line)?);
         let written = tokio::task::spawn_blocking(move || {
             let mut file = journal.file.lock().unwrap_or_else(PoisonError::into_inner);
             file.write_all(text.as_bytes()).and_then(|()| file.sync_data())
@@ -180,9 +227,13 @@ impl Journal {
     fn read(&self) -> std::io::Result<BTreeMap<String, Entry>> {
         // Runs are named by their time, so they come in their order.
         let mut open = BTreeMap::new();
-        for line in BufReader::new(File::open(&self.path)?).lines() {
+        for line in BufReader::new(File::open(&self.path)?).split(b'\n') {
+            let line = line?;
+            if line.is_empty() {
+                continue;
+            }
             // A line that a crash cut off was never counted on.
-            match serde_json::from_str(&line?) {
+            match serde_json::from_slice(&line) {
                 Ok(Line::Begun {
                     run,
                     queue,

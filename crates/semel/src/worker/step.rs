@@ -152,7 +152,12 @@ impl Step<'_> {
         match self.say(StepPhase::Confirm { output: stored }).await? {
             // Somebody confirmed it before: what is stored never changes (I19).
             StepAnswer::Confirmed { output } => self.stored(&output),
-            _ => Ok(output),
+            StepAnswer::Ok { .. } | StepAnswer::InDoubt { .. } => Ok(output),
+            // Said to have happened and said not to have happened: to run it again would be to guess.
+            StepAnswer::NotBegun => Err(fail(format!(
+                "step {} happened, but was said not to have happened meanwhile; hint: the names of the steps within a job have to differ",
+                self.name()?
+            ))),
         }
     }
 

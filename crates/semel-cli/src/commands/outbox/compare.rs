@@ -2,7 +2,7 @@
 
 use clap::Args;
 use semel_core::time::Timestamp;
-use semel_outbox::Audit;
+use semel_outbox::{Audit, Pruned};
 
 use crate::commands::outbox::wire;
 use crate::commands::outbox::{From, page};
@@ -14,7 +14,7 @@ use crate::session::Session;
 /// Ids that are shown.
 const SHOWN: usize = 20;
 
-/// Arguments of `semel outbox audit` and `semel outbox rebuild`.
+/// Arguments of `semel outbox audit`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The query gives one row per event that should be there: its id, and to rebuild
@@ -31,6 +31,26 @@ pub struct CompareArgs {
     /// The rows that should have an event, with columns id, task, input …
     #[arg(long, value_name = "SQL")]
     pub query: String,
+}
+
+/// Arguments of `semel outbox rebuild`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The query gives one row per event that should be there: id, task and input, if
+wanted queue and partition. It cannot write. Once events were pruned, older rows
+lack one although their work was done: ask for newer rows only, and say so.
+
+Example:
+  semel outbox rebuild --from sqlite:shop.db --pruned-left-out --query \
+        \"SELECT 'order-' || id AS id, 'receipt' AS task, id AS input
+         FROM orders WHERE paid AND day > '2026-01-31'\"")]
+pub struct RebuildArgs {
+    /// What to compare.
+    #[command(flatten)]
+    pub compare: CompareArgs,
+    /// The query leaves out rows whose events were pruned
+    #[arg(long)]
+    pub pruned_left_out: bool,
 }
 
 /// Finds business rows without an event. Exit code 1 if there are some.
@@ -56,9 +76,13 @@ pub async fn audit(args: CompareArgs, session: &Session) -> Result<Exit, Problem
 }
 
 /// Writes the events that are missing.
-pub async fn rebuild(args: CompareArgs, session: &Session) -> Result<Exit, Problem> {
-    let source = args.from.open().await?;
-    let audit = source.rebuild(&args.query).await?;
+pub async fn rebuild(args: RebuildArgs, session: &Session) -> Result<Exit, Problem> {
+    let source = args.compare.from.open().await?;
+    let pruned = match args.pruned_left_out {
+        true => Pruned::LeftOut,
+        false => Pruned::Refuse,
+    };
+    let audit = source.rebuild(&args.compare.query, pruned).await?;
     if session.json() {
         session.screen.print_json(&wire::OutboxAudit::from(&audit))?;
         return Ok(Exit::Done);

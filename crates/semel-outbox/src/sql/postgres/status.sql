@@ -2,7 +2,7 @@
 SELECT (SELECT count(*) FROM semel_outbox WHERE sent_at IS NULL AND parked_at IS NULL) AS pending,
        (SELECT count(*) FROM semel_outbox WHERE sent_at IS NULL AND parked_at IS NULL AND attempts > 0) AS failing,
        (SELECT count(*) FROM semel_outbox WHERE parked_at IS NOT NULL) AS parked,
-       coalesce((SELECT extract(epoch FROM clock_timestamp() - created_at) * 1000 FROM semel_outbox
+       coalesce((SELECT greatest(0, extract(epoch FROM clock_timestamp() - created_at) * 1000) FROM semel_outbox
                  WHERE sent_at IS NULL AND parked_at IS NULL ORDER BY seq LIMIT 1), 0)::bigint AS lag_ms,
        (SELECT extract(epoch FROM sent_at) * 1000 FROM semel_outbox
         WHERE sent_at IS NOT NULL ORDER BY sent_at DESC LIMIT 1)::bigint AS last_sent_ms,

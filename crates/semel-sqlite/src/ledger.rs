@@ -1,0 +1,15 @@
+//! Absorbed submissions: appended packed, a page at a time, and never rewritten but to forget.
+//!
+//! A row per entry would cost a duplicate more than a job costs raw SQLite. Entries are therefore packed into rows that
+//! fill a page; what finds them - by token, by key - comes later and many at a time. Until then the writer knows the
+//! tokens by heart, and whoever asks for a key looks through the rows that are not indexed yet.
+
+mod kept;
+mod packed;
+mod written;
+
+pub use kept::{
+    Kept, broken, find, indexed, last, listed, of_key, of_key_in_tail, oldest, remove, rows_after, total,
+};
+pub use packed::{Packed, Words};
+pub use written::Ledger;

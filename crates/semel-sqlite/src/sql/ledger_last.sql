@@ -1,2 +1,0 @@
--- The newest entry of the ledger.
-SELECT max(n) FROM ledger
