@@ -17,8 +17,8 @@ pub enum Lever {
     Pause(Option<std::time::Duration>),
     /// Let work go on.
     Resume,
-    /// Refuse submissions.
-    Close,
+    /// Refuse submissions, for a while or until opened.
+    Close(Option<std::time::Duration>),
     /// Take submissions again.
     Open,
     /// Deduplicate by input, or no longer.
@@ -30,7 +30,7 @@ impl Lever {
         match self {
             Lever::Pause(_) => "paused: what runs goes on, nothing else is handed out",
             Lever::Resume => "no longer paused",
-            Lever::Close => "closed: submissions are refused",
+            Lever::Close(_) => "closed: submissions are refused",
             Lever::Open => "open for submissions",
             Lever::Unique(true) => "unique: submissions without a policy are deduplicated by input",
             Lever::Unique(false) => "no longer unique",
@@ -48,6 +48,16 @@ pub async fn pause(
     run(args.target.target(named), lever, args.reason.as_deref(), session).await
 }
 
+/// Closes what the arguments name.
+pub async fn close(
+    args: PauseArgs,
+    named: impl Fn(Name) -> Target,
+    session: &Session,
+) -> Result<Exit, Problem> {
+    let lever = Lever::Close(args.lasting.map(Into::into));
+    run(args.target.target(named), lever, args.reason.as_deref(), session).await
+}
+
 /// Pulls a lever and says how things are now.
 pub async fn run(
     target: Target,
@@ -62,7 +72,8 @@ pub async fn run(
         Lever::Pause(None) => operator.pause(meant).await?,
         Lever::Pause(Some(length)) => operator.pause_for(meant, length).await?,
         Lever::Resume => operator.resume(meant).await?,
-        Lever::Close => operator.close(meant).await?,
+        Lever::Close(None) => operator.close(meant).await?,
+        Lever::Close(Some(length)) => operator.close_for(meant, length).await?,
         Lever::Open => operator.open(meant).await?,
         Lever::Unique(unique) => operator.unique(meant, unique).await?,
     };

@@ -73,14 +73,20 @@ pub fn words(setting: &Setting, now: Timestamp) -> String {
             words.push(format!("({})", clean(reason)));
         }
     }
-    if setting.closed {
-        words.push(paint(Tone::Warn, "closed"));
+    let mut lasting = |word: String, until: Option<Timestamp>| {
+        words.push(word);
+        if let Some(until) = until {
+            words.push(format!("for another {}", span(until.since(now))));
+        }
+    };
+    if setting.is_closed(now) {
+        lasting(paint(Tone::Warn, "closed"), setting.closed_until);
+    }
+    if setting.is_observed(now) {
+        lasting("observes".to_owned(), setting.observed_until);
     }
     if setting.unique {
         words.push("unique".to_owned());
-    }
-    if setting.mode == semel_core::dedup::Mode::Observe {
-        words.push("observes".to_owned());
     }
     match words.is_empty() {
         true => "-".to_owned(),

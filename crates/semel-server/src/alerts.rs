@@ -1,6 +1,7 @@
 //! What needs somebody, from live data (contract 7.4). Each alert carries the command that helps.
 
 mod outbox;
+mod room;
 
 use std::collections::BTreeSet;
 
@@ -34,6 +35,10 @@ pub struct Thresholds {
     pub outbox_lag: Millis,
     /// How far this host's clock may be from the store's.
     pub clock_skew: Millis,
+    /// The share of what it can have that the store may take.
+    pub storage: f64,
+    /// Keys whose time has passed that may wait to be cleaned up.
+    pub expired_keys: i64,
 }
 
 impl Default for Thresholds {
@@ -47,6 +52,8 @@ impl Default for Thresholds {
             paused: Millis::from_secs(3_600),
             outbox_lag: Millis::from_secs(300),
             clock_skew: Millis::from_secs(5),
+            storage: 0.8,
+            expired_keys: 1_000,
         }
     }
 }
@@ -83,7 +90,9 @@ pub fn watch(view: &View, limits: &Thresholds) -> Vec<Alert> {
         paused(view, limits),
         duplicate_rate(view, limits),
         clock_skew(view, limits),
+        room::expired_keys(view, limits),
     ];
+    watched.extend(room::storage(view, limits));
     watched.extend(outbox::watch(view, limits));
     watched
 }

@@ -6,7 +6,7 @@ use semel_core::store::{Setting, Target};
 use semel_core::time::Timestamp;
 use semel_core::view::{AttemptView, Job};
 
-use crate::text::plural;
+use crate::text::{elide, one_line, plural};
 use crate::when::{exact, relative, span};
 
 /// One reason, and what can be done about it.
@@ -60,6 +60,7 @@ impl Case<'_> {
             State::Failed => vec![self.failed()],
             State::Cancelled => vec![self.cancelled()],
         };
+        reasons.extend(self.ran_again());
         reasons.extend(self.observed());
         reasons.extend(self.collided());
         reasons
@@ -219,6 +220,58 @@ impl Case<'_> {
             .finished_at
             .map(|at| format!(" {}", relative(at, self.now)));
         Reason::new(format!("It was cancelled{}.", when.unwrap_or_default()))
+    }
+
+    /// Why it ran more than once: one sentence per run that did not end it.
+    fn ran_again(&self) -> Option<Reason> {
+        const TOLD: usize = 3;
+        let again = |one: &&AttemptView| {
+            matches!(
+                one.end.result,
+                AttemptResult::Error | AttemptResult::Expired | AttemptResult::HandedBack
+            )
+        };
+        let runs: Vec<&AttemptView> = self.attempts.iter().filter(again).collect();
+        let is_over = self.job.state.is_terminal() || self.job.state == State::Running;
+        if !is_over
+            || self.attempts.len() + usize::from(self.job.state == State::Running) < 2
+            || runs.is_empty()
+        {
+            return None;
+        }
+        let told = runs.iter().rev().take(TOLD).rev().map(|one| self.told_of(one));
+        let more = match runs.len().saturating_sub(TOLD) {
+            0 => String::new(),
+            n => format!(
+                "{} earlier. ",
+                plural(i64::try_from(n).unwrap_or(i64::MAX), "more", "more")
+            ),
+        };
+        Some(Reason::new(format!(
+            "It ran more than once: {more}{} Steps that were confirmed are not done again.",
+            told.collect::<Vec<_>>().join(" ")
+        )))
+    }
+
+    fn told_of(&self, one: &AttemptView) -> String {
+        let by = one
+            .worker
+            .as_ref()
+            .map(|name| format!(" of {name}"))
+            .unwrap_or_default();
+        let when = relative(one.end.ended_at, self.now);
+        match one.end.result {
+            AttemptResult::Expired => format!("The lease{by} ran out {when}, so it was delivered again."),
+            AttemptResult::HandedBack => format!("The run{by} was handed back {when}."),
+            _ => {
+                let error = one.end.error.as_deref().unwrap_or("an error");
+                format!(
+                    "Attempt {} ended {when} in: {}.",
+                    one.end.attempt,
+                    elide(&one_line(error), 80)
+                )
+            }
+        }
     }
 
     fn observed(&self) -> Option<Reason> {

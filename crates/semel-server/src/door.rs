@@ -2,7 +2,7 @@
 
 mod origin;
 
-pub use origin::{Hosts, check_origin};
+pub use origin::{Hosts, check_embedding, check_origin};
 
 use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderName};
@@ -28,9 +28,9 @@ pub async fn enter(State(app): State<App>, mut request: Request, next: Next) -> 
     let path = request.uri().path().to_owned();
     let is_page = wants_page(&request);
     let checked = check(&app, &request);
-    let headers = credentials(request.headers());
+    let told = Told::of(&app, &request);
     let admitted = match checked {
-        Ok(()) => who(&app, &headers).await,
+        Ok(()) => who(&app, &told).await,
         Err(problem) => Err(problem),
     };
     let response = match admitted {
@@ -57,14 +57,25 @@ pub async fn enter(State(app): State<App>, mut request: Request, next: Next) -> 
 }
 
 /// What tells who sent a request; the rest of its head is not copied.
-fn credentials(headers: &HeaderMap) -> HeaderMap {
-    let mut told = HeaderMap::new();
-    for name in [header::AUTHORIZATION, header::COOKIE] {
-        for value in headers.get_all(&name) {
-            told.append(name.clone(), value.clone());
+struct Told {
+    credentials: HeaderMap,
+    is_direct: bool,
+}
+
+impl Told {
+    fn of(app: &App, request: &Request) -> Self {
+        let headers = request.headers();
+        let mut credentials = HeaderMap::new();
+        for name in [header::AUTHORIZATION, header::COOKIE] {
+            for value in headers.get_all(&name) {
+                credentials.append(name.clone(), value.clone());
+            }
+        }
+        Told {
+            credentials,
+            is_direct: Hosts::of(&app.settings).is_direct(request),
         }
     }
-    told
 }
 
 /// Lets through who has the role.
@@ -98,7 +109,7 @@ fn has(roles: &[Role]) -> String {
 fn check(app: &App, request: &Request) -> Result<(), Problem> {
     Hosts::of(&app.settings).check(request)?;
     match is_safe(request.method()) {
-        true => Ok(()),
+        true => check_embedding(request.headers()),
         false => check_origin(request.headers()),
     }
 }
@@ -107,7 +118,8 @@ fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-async fn who(app: &App, headers: &HeaderMap) -> Result<Option<Caller>, Problem> {
+async fn who(app: &App, told: &Told) -> Result<Option<Caller>, Problem> {
+    let headers = &told.credentials;
     if let Some(said) = headers.get(header::AUTHORIZATION) {
         let token = said.to_str().ok().and_then(bearer);
         let Some(token) = token else {
@@ -125,9 +137,10 @@ async fn who(app: &App, headers: &HeaderMap) -> Result<Option<Caller>, Problem> 
             )),
         };
     }
-    if app.keyring.is_empty(&app.client).await? {
-        // Whoever reaches a loopback address is on this machine; elsewhere the server does not start without a token.
-        return Ok(app.settings.listen.ip().is_loopback().then(Caller::local));
+    if app.keyring.is_open(&app.client).await? {
+        // Whoever reaches a loopback address is on this machine, unless a proxy stands between; elsewhere the server does
+        // not start without a token.
+        return Ok(told.is_direct.then(Caller::local));
     }
     let Some(token) = sessions::of_request(headers).and_then(|secret| app.sessions.token(&secret)) else {
         return Ok(None);

@@ -33,6 +33,8 @@ fn hide(json: &mut Json, pointers: &[String]) {
         return;
     }
     let Ok(mut value) = json.read::<Value>() else {
+        // Where nothing can be found nothing is shown.
+        *json = Json::trusted(Value::from(HIDDEN).to_string());
         return;
     };
     let mut changed = false;

@@ -1,5 +1,6 @@
 //! Listening, and stopping in order.
 
+mod patience;
 mod tls;
 
 pub use tls::load as load_tls;
@@ -21,6 +22,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use crate::app::{App, Settings};
+use crate::serve::patience::Patience;
 use crate::{outbox, sight, stream, table};
 
 /// Connections at once; further ones wait in the system's own queue.
@@ -142,7 +144,10 @@ async fn speak(
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(64 * 1024)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(
+            TokioIo::new(Patience::with(stream)),
+            TowerToHyperService::new(router),
+        );
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!(%error, "a connection ended early");
     }

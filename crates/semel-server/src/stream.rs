@@ -19,7 +19,7 @@ use crate::alerts;
 use crate::api::Reply;
 use crate::app::App;
 use crate::problem::Problem;
-use crate::role::Caller;
+use crate::role::{Caller, Role};
 use crate::turns::Turn;
 use crate::wire;
 
@@ -27,6 +27,8 @@ use crate::wire;
 const EVERY: Duration = Duration::from_millis(500);
 /// The newest jobs and duplicates that are followed.
 const NEWEST: usize = 100;
+/// How often a stream on which nothing happens asks whether its token is still good.
+const ASKED_AGAIN: Duration = Duration::from_secs(5);
 /// What a slow watcher may fall behind.
 const BEHIND: usize = 1_024;
 
@@ -69,6 +71,7 @@ pub async fn listen(State(app): State<App>, Extension(caller): Extension<Caller>
     let listening = Listening {
         news: app.hub.0.subscribe(),
         app: app.clone(),
+        caller,
         _turn: turn,
         begun: false,
     };
@@ -83,6 +86,7 @@ pub async fn listen(State(app): State<App>, Extension(caller): Extension<Caller>
 struct Listening {
     news: broadcast::Receiver<News>,
     app: App,
+    caller: Caller,
     _turn: Turn,
     begun: bool,
 }
@@ -94,9 +98,18 @@ impl Listening {
             self.begun = true;
             return Some(Event::default().event("hello").data("{}"));
         }
-        let news = tokio::select! {
-            news = self.news.recv() => news,
-            () = self.app.stopping() => return None,
+        let news = loop {
+            let news = tokio::select! {
+                news = self.news.recv() => Some(news),
+                () = tokio::time::sleep(ASKED_AGAIN) => None,
+                () = self.app.stopping() => return None,
+            };
+            if !self.may_still_listen().await {
+                return None;
+            }
+            if let Some(news) = news {
+                break news;
+            }
         };
         match news {
             Ok(news) => Some(Event::default().event(news.kind).data(&*news.data)),
@@ -104,6 +117,17 @@ impl Listening {
             Err(RecvError::Lagged(_)) => Some(Event::default().event("lagged").data("{}")),
             Err(RecvError::Closed) => None,
         }
+    }
+}
+
+impl Listening {
+    /// A stream outlives the second in which its token was revoked or ran out, but not by much.
+    async fn may_still_listen(&self) -> bool {
+        let Some(token) = &self.caller.token else {
+            return true;
+        };
+        let caller = self.app.keyring.signed_in(&self.app.client, token).await;
+        caller.is_ok_and(|caller| caller.is_some_and(|caller| caller.may(Role::Read)))
     }
 }
 

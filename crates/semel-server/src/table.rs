@@ -142,7 +142,6 @@ fn job_routes() -> Vec<Route> {
             "terminal",
             "duplicate_rejected",
             "replayed",
-            "closed",
         ]),
     ]
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use semel::Client;
@@ -51,6 +52,13 @@ pub struct TokenRecord {
     pub expires_at: Option<Timestamp>,
 }
 
+impl TokenRecord {
+    /// Whether it has not run out.
+    pub fn is_good(&self) -> bool {
+        self.expires_at.is_none_or(|at| clock::now() < at)
+    }
+}
+
 /// What a new token is to be.
 #[derive(Clone, Debug)]
 pub struct NewToken {
@@ -69,10 +77,18 @@ pub async fn create(client: &Client, new: NewToken) -> Result<(TokenRecord, Stri
     if new.roles.is_empty() {
         return Err(Invalid::new("roles", "at least one of read, submit, work, operate, admin").into());
     }
-    if list(client).await?.iter().any(|known| known.name == new.name) {
-        return Err(Invalid::new("name of a token", "one that no other token has")
-            .found(new.name.as_str())
-            .into());
+    let namesake = list(client)
+        .await?
+        .into_iter()
+        .find(|known| known.name == new.name);
+    match namesake {
+        Some(known) if known.is_good() => {
+            return Err(Invalid::new("name of a token", "one that no other token has")
+                .found(new.name.as_str())
+                .into());
+        }
+        Some(expired) => drop(revoke(client, &expired.id).await?),
+        None => {}
     }
     let id = ids::secret::<{ ID_DIGITS / 2 }>()?;
     let token = format!("{PREFIX}{id}{}", ids::secret::<32>()?);
@@ -94,7 +110,8 @@ pub async fn create(client: &Client, new: NewToken) -> Result<(TokenRecord, Stri
         name: record.id.clone(),
         body: Json::of(&record)?,
         expect: Expect::Absent,
-        ttl: new.ttl,
+        // One that has run out stays until it is revoked: were it the last, its going would open the door.
+        ttl: None,
     };
     match client.store().put_document(put).await? {
         PutOutcome::Done { .. } => Ok((record, token)),
@@ -137,7 +154,11 @@ pub async fn revoke(client: &Client, which: &str) -> Result<TokenRecord, semel::
 
 /// The tokens a server knows, read again every second.
 #[derive(Debug, Default)]
-pub struct Keyring(Mutex<Option<Known>>);
+pub struct Keyring {
+    known: Mutex<Option<Known>>,
+    /// There was a token once: this server does not go back to letting everybody in.
+    closed: AtomicBool,
+}
 
 #[derive(Clone, Debug)]
 struct Known {
@@ -146,14 +167,15 @@ struct Known {
 }
 
 impl Keyring {
-    /// Whether there are tokens at all. Without any, only this machine is let in.
-    pub async fn is_empty(&self, client: &Client) -> Result<bool, StoreError> {
-        Ok(self.known(client).await?.is_empty())
+    /// Whether there has been no token since the server began. Then whoever is on this machine is let in.
+    pub async fn is_open(&self, client: &Client) -> Result<bool, StoreError> {
+        let known = self.known(client).await?;
+        Ok(known.is_empty() && !self.closed.load(Ordering::Relaxed))
     }
 
     /// Forgets what it knows, so that a change made here counts at once.
     pub async fn forget(&self) {
-        *self.0.lock().await = None;
+        *self.known.lock().await = None;
     }
 
     /// Who has this token, if it is good.
@@ -164,18 +186,18 @@ impl Keyring {
             return Ok(None);
         };
         let same: bool = hash(token).as_bytes().ct_eq(record.sha256.as_bytes()).into();
-        Ok((same && is_good(record)).then(|| caller(record)))
+        Ok((same && record.is_good()).then(|| caller(record)))
     }
 
     /// Who has the token of this id, if it is still good: for those who have signed in.
     pub async fn signed_in(&self, client: &Client, id: &str) -> Result<Option<Caller>, StoreError> {
         let known = self.known(client).await?;
-        Ok(known.get(id).filter(|record| is_good(record)).map(caller))
+        Ok(known.get(id).filter(|record| record.is_good()).map(caller))
     }
 
     async fn known(&self, client: &Client) -> Result<Arc<HashMap<String, TokenRecord>>, StoreError> {
         let now = clock::instant();
-        let mut kept = self.0.lock().await;
+        let mut kept = self.known.lock().await;
         if let Some(known) = kept
             .as_ref()
             .filter(|known| now.duration_since(known.read_at) < FRESH)
@@ -184,6 +206,7 @@ impl Keyring {
         }
         match list(client).await {
             Ok(tokens) => {
+                self.closed.fetch_or(!tokens.is_empty(), Ordering::Relaxed);
                 let by_id = tokens
                     .into_iter()
                     .map(|token| (token.id.clone(), token))
@@ -207,10 +230,6 @@ impl Keyring {
             },
         }
     }
-}
-
-fn is_good(record: &TokenRecord) -> bool {
-    record.expires_at.is_none_or(|at| clock::now() < at)
 }
 
 fn caller(record: &TokenRecord) -> Caller {

@@ -1,6 +1,7 @@
 //! Policies in words.
 
 use semel_core::dedup::{Hold, HoldKind, KeyBy};
+use semel_core::lifecycle::AttemptResult;
 
 use crate::text::clean;
 use crate::when::span;
@@ -30,6 +31,20 @@ pub fn hold(hold: &Hold) -> String {
         (false, false) => "",
     };
     text + early
+}
+
+/// How a delivery ended.
+pub fn ended(result: AttemptResult) -> &'static str {
+    match result {
+        AttemptResult::Complete => "complete",
+        AttemptResult::Error => "error",
+        AttemptResult::Failed => "failed",
+        AttemptResult::Snoozed => "snoozed",
+        AttemptResult::HandedBack => "handed back",
+        AttemptResult::Parked => "parked",
+        AttemptResult::Cancelled => "cancelled",
+        AttemptResult::Expired => "expired",
+    }
 }
 
 /// What a key is made from.

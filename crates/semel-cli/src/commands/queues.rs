@@ -26,7 +26,7 @@ pub enum QueuesCommand {
     /// Deduplicate by input whatever brings no policy of its own
     Unique(UniqueArgs),
     /// Refuse submissions
-    Close(TargetArgs),
+    Close(PauseArgs),
     /// Take submissions again
     Open(TargetArgs),
     /// Remove a queue with all its jobs
@@ -64,7 +64,7 @@ pub async fn run(command: QueuesCommand, session: &Session) -> Result<Exit, Prob
         QueuesCommand::List => list::run(session).await,
         QueuesCommand::Pause(args) => steer::pause(args, Target::Queue, session).await,
         QueuesCommand::Resume(args) => steer::run(queue(args), Lever::Resume, None, session).await,
-        QueuesCommand::Close(args) => steer::run(queue(args), Lever::Close, None, session).await,
+        QueuesCommand::Close(args) => steer::close(args, Target::Queue, session).await,
         QueuesCommand::Open(args) => steer::run(queue(args), Lever::Open, None, session).await,
         QueuesCommand::Unique(args) => {
             steer::run(queue(args.target), Lever::Unique(!args.off), None, session).await

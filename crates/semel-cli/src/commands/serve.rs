@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use clap::Args;
 use semel::Client;
 use semel_outbox::Plain;
-use semel_server::{Outbox, Server, Settings, load_tls, tokens};
+use semel_server::tokens::{self, TokenRecord};
+use semel_server::{Outbox, Server, Settings, load_tls};
 
 use crate::exit::Exit;
 use crate::problem::Problem;
@@ -86,7 +87,7 @@ async fn bind(args: &ServeArgs, client: Client, session: &Session) -> Result<Ser
         _ => None,
     };
     if !listen.ip().is_loopback() {
-        if tokens::list(&client).await?.is_empty() {
+        if !tokens::list(&client).await?.iter().any(TokenRecord::is_good) {
             return Err(not_permitted(
                 format!("{listen} can be reached from other machines, and there is no token"),
                 "semel tokens create NAME --role admin",

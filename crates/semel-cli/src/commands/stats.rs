@@ -198,7 +198,7 @@ fn warnings(
     let now = page.now();
     for (target, setting) in settings
         .iter()
-        .filter(|(_, setting)| setting.is_paused(now) || setting.closed)
+        .filter(|(_, setting)| setting.is_paused(now) || setting.is_closed(now))
     {
         page.line(format!(
             "{}: {}",

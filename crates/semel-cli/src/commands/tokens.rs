@@ -125,7 +125,9 @@ async fn list(session: &Session) -> Result<Exit, Problem> {
                     clean(&queues.join(", ")).into_owned()
                 },
                 page.ago(token.created_at),
-                token.expires_at.map_or("revoked".to_owned(), |at| page.ago(at)),
+                token
+                    .expires_at
+                    .map_or("it is revoked".to_owned(), |at| page.ago(at)),
             ]);
         }
         page.table(&table);

@@ -35,8 +35,12 @@ impl To<'_> {
                     .await
             }
             QueuesCommand::Close(args) => {
-                self.patch(&queue(args), json!({"intake": "closed"}), "closed")
-                    .await
+                let mut body = why(args.reason.as_deref());
+                body["intake"] = "closed".into();
+                if let Some(length) = args.lasting {
+                    body["for_ms"] = length.0.as_millis().into();
+                }
+                self.patch(&queue(args.target), body, "closed").await
             }
             QueuesCommand::Open(args) => self.patch(&queue(args), json!({"intake": "open"}), "open").await,
             QueuesCommand::Delete(args) => {

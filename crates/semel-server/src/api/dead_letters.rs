@@ -42,8 +42,7 @@ pub async fn list(State(app): State<App>, Asked(query): Asked<LettersQuery>) -> 
         dead_letters: true,
         ..JobFilter::default()
     };
-    let mut found = store.jobs(filter, page(query.cursor, query.limit)).await?;
-    jobs::hide(&app, &mut found.items);
+    let found = jobs::page_of(&app, filter, page(query.cursor, query.limit)).await?;
     ok(&wire::DeadLetters {
         groups: groups.iter().map(wire::ErrorGroup::from).collect(),
         items: found.items.iter().map(wire::Job::from).collect(),

@@ -15,7 +15,7 @@ use crate::api::{Reply, Why, ok};
 use crate::app::App;
 use crate::ask::{MaybeSaid, Named, NamedTwice, Said};
 use crate::problem::Problem;
-use crate::role::Caller;
+use crate::role::{Caller, Role};
 use crate::wire;
 
 /// Something that happened.
@@ -76,11 +76,21 @@ pub async fn send(
             .as_ref()
             .ok()
             .map(|submitted| wire::Answer::admitted(submitted.admitted())),
-        error: one.submitted.as_ref().err().map(ToString::to_string),
+        error: one.submitted.as_ref().err().map(|error| told(error, &caller)),
     });
     ok(&Deliveries {
         results: results.collect(),
     })
+}
+
+/// Where inputs differ is for those who may read.
+fn told(error: &semel::Error, caller: &Caller) -> String {
+    match error {
+        semel::Error::IdempotencyConflict { .. } if !caller.may(Role::Read) => {
+            "the key was used for something else".to_owned()
+        }
+        error => error.to_string(),
+    }
 }
 
 /// A task that has a job for each event of a name.

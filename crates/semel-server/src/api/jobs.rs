@@ -6,8 +6,9 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use semel_core::ids::JobId;
-use semel_core::store::log_feed;
-use semel_core::view::Job;
+use semel_core::limits;
+use semel_core::store::{JobFilter, Page, log_feed};
+use semel_core::view::{Job, Listing};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -20,11 +21,15 @@ use crate::problem::Problem;
 use crate::role::Caller;
 use crate::{redact, wire};
 
+/// Jobs that are looked at before the size of the others is guessed.
+const FIRST: usize = 50;
+/// What the jobs of an answer carry, about.
+const ANSWER_BYTES: usize = 8 * 1024 * 1024;
+
 /// `GET /v1/jobs`
 pub async fn list(State(app): State<App>, Asked(query): Asked<JobsQuery>) -> Reply {
     let filter = query.filter(&app).await?;
-    let mut found = app.client.store().jobs(filter, query.page()).await?;
-    hide(&app, &mut found.items);
+    let found = page_of(&app, filter, query.page()).await?;
     ok(&wire::List {
         items: found.items.iter().map(wire::Job::from).collect(),
         next_cursor: found.next_cursor,
@@ -134,6 +139,46 @@ pub async fn find(app: &App, id: &str) -> Result<Job, Problem> {
     let mut job = app.client.job(id)?.job().await?;
     redact::job(&mut job, &app.settings.redact);
     Ok(job)
+}
+
+/// A page of jobs, with what is not to be seen hidden. Five hundred jobs with all they may carry are more than fits into
+/// one answer: a page of large ones ends sooner, and the next goes on from there.
+pub async fn page_of(app: &App, filter: JobFilter, wanted: Page) -> Result<Listing<Job>, Problem> {
+    let store = app.client.store();
+    let limit = wanted.limit;
+    let first = match limit {
+        0..=FIRST => limit,
+        ..=limits::PAGE => FIRST,
+        _ => limit,
+    };
+    let mut found = store
+        .jobs(
+            filter.clone(),
+            Page {
+                limit: first,
+                ..wanted
+            },
+        )
+        .await?;
+    let bytes = found.items.iter().map(carried).sum::<usize>().max(1);
+    let fitting = (ANSWER_BYTES.saturating_sub(bytes) * found.items.len() / bytes).min(limit - first);
+    if let Some(cursor) = found.next_cursor.clone()
+        && found.items.len() == first
+        && fitting > 0
+    {
+        let more = store.jobs(filter, Page::after(cursor, fitting)).await?;
+        found.items.extend(more.items);
+        found.next_cursor = more.next_cursor;
+    }
+    hide(app, &mut found.items);
+    Ok(found)
+}
+
+/// Bytes a job brings into an answer that others do not.
+fn carried(job: &Job) -> usize {
+    let optional = [&job.output, &job.meta];
+    let optional = optional.into_iter().flatten().map(|json| json.as_str().len());
+    job.input.as_str().len() + optional.sum::<usize>()
 }
 
 /// Hides what is not to be seen.

@@ -9,6 +9,7 @@ use semel::{Operator, Target};
 use semel_core::dedup::Mode;
 use semel_core::error::Invalid;
 use semel_core::ids::Name;
+use semel_core::limits;
 use semel_core::store;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -101,6 +102,8 @@ pub struct LaneSaid {
     /// Whether policies act or only watch.
     #[schema(value_type = Option<words::Mode>)]
     mode: Option<Mode>,
+    /// With intake closed, mode observe, or both: back to normal by itself after this.
+    for_ms: Option<u64>,
     /// Why.
     reason: Option<String>,
 }
@@ -129,9 +132,8 @@ fn task(name: String) -> Result<Target, Invalid> {
 
 async fn pause(app: App, caller: Caller, target: Target, said: PauseSaid) -> Reply {
     let operator = app.operator(&caller, said.reason.as_deref());
-    let set = match said.for_ms {
-        Some(0) => return Err(Invalid::new("for_ms", "at least one millisecond").into()),
-        Some(length) => operator.pause_for(target, Duration::from_millis(length)).await?,
+    let set = match span(said.for_ms)? {
+        Some(length) => operator.pause_for(target, length).await?,
         None => operator.pause(target).await?,
     };
     now_set(&app, &set).await
@@ -151,21 +153,49 @@ async fn change(app: App, caller: Caller, target: Target, said: LaneSaid) -> Rep
             "nothing to change: allowed is unique, intake or mode, at least one",
         ));
     }
+    let length = lasting(&said)?;
     let operator: Operator = app.operator(&caller, said.reason.as_deref());
     let mut set = store::Setting::default();
     if let Some(unique) = said.unique {
         set = operator.unique(target.clone(), unique).await?;
     }
     if let Some(intake) = said.intake {
-        set = match intake {
-            IntakeWord::Open => operator.open(target.clone()).await?,
-            IntakeWord::Closed => operator.close(target.clone()).await?,
+        set = match (intake, length) {
+            (IntakeWord::Open, _) => operator.open(target.clone()).await?,
+            (IntakeWord::Closed, None) => operator.close(target.clone()).await?,
+            (IntakeWord::Closed, Some(length)) => operator.close_for(target.clone(), length).await?,
         };
     }
     if let Some(mode) = said.mode {
-        set = operator.mode(target, mode).await?;
+        set = match (mode, length) {
+            (Mode::Observe, Some(length)) => operator.observe_for(target, length).await?,
+            (mode, _) => operator.mode(target, mode).await?,
+        };
     }
     now_set(&app, &set).await
+}
+
+/// How long a change lasts; only what has a normal to go back to can last.
+fn lasting(said: &LaneSaid) -> Result<Option<Duration>, Problem> {
+    let lasts = said.intake == Some(IntakeWord::Closed) || said.mode == Some(Mode::Observe);
+    let stays =
+        said.unique.is_some() || said.intake == Some(IntakeWord::Open) || said.mode == Some(Mode::Enforce);
+    match said.for_ms {
+        Some(_) if stays || !lasts => Err(Problem::invalid(
+            "for_ms: allowed is with intake closed or mode observe, and nothing beside them",
+        )),
+        length => span(length),
+    }
+}
+
+fn span(for_ms: Option<u64>) -> Result<Option<Duration>, Problem> {
+    let most = limits::LONGEST.as_millis().unsigned_abs();
+    match for_ms {
+        Some(length) if length == 0 || length > most => Err(Invalid::new("for_ms", format!("1 to {most}"))
+            .found(length.to_string())
+            .into()),
+        length => Ok(length.map(Duration::from_millis)),
+    }
 }
 
 async fn now_set(app: &App, set: &store::Setting) -> Reply {

@@ -18,13 +18,24 @@ impl<'a> Hosts<'a> {
         Hosts { settings }
     }
 
+    /// Whether a request comes from this machine itself: to a loopback address, by its own name, through no proxy.
+    pub fn is_direct(&self, request: &Request) -> bool {
+        const PASSED_ON: [&str; 5] = [
+            "forwarded",
+            "via",
+            "x-forwarded-for",
+            "x-forwarded-host",
+            "x-real-ip",
+        ];
+        let headers = request.headers();
+        self.settings.listen.ip().is_loopback()
+            && !PASSED_ON.iter().any(|name| headers.contains_key(*name))
+            && host_of(request).is_some_and(|host| self.is_own(host))
+    }
+
     /// Refuses a request for any other: a page of elsewhere whose name was pointed to this address (rebinding).
     pub fn check(&self, request: &Request) -> Result<(), Problem> {
-        let told = request
-            .headers()
-            .get(header::HOST)
-            .and_then(|host| host.to_str().ok());
-        let host = told.or_else(|| request.uri().authority().map(|authority| authority.as_str()));
+        let host = host_of(request);
         match host.is_some_and(|host| self.knows(host)) {
             true => Ok(()),
             false => Err(Problem::new(
@@ -39,6 +50,14 @@ impl<'a> Hosts<'a> {
     }
 
     fn knows(&self, host: &str) -> bool {
+        let (name, _) = split(host);
+        let named =
+            |allowed: &String| allowed.eq_ignore_ascii_case(host) || allowed.eq_ignore_ascii_case(name);
+        self.settings.hosts.iter().any(named) || self.is_own(host)
+    }
+
+    /// Whether it is the address that is listened on, or the name every machine has for itself.
+    fn is_own(&self, host: &str) -> bool {
         let listen = self.settings.listen;
         let (name, port) = split(host);
         let right_port = match port {
@@ -46,11 +65,6 @@ impl<'a> Hosts<'a> {
             // Without a port it is that of the scheme; a proxy in front may leave it out.
             None => true,
         };
-        let named =
-            |allowed: &String| allowed.eq_ignore_ascii_case(host) || allowed.eq_ignore_ascii_case(name);
-        if self.settings.hosts.iter().any(named) {
-            return true;
-        }
         let bare = name
             .strip_prefix('[')
             .and_then(|rest| rest.strip_suffix(']'))
@@ -61,6 +75,14 @@ impl<'a> Hosts<'a> {
         };
         is_ours && right_port
     }
+}
+
+fn host_of(request: &Request) -> Option<&str> {
+    let told = request
+        .headers()
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    told.or_else(|| request.uri().authority().map(|authority| authority.as_str()))
 }
 
 /// The name and the port of a Host, also of one with an IPv6 address.
@@ -90,6 +112,20 @@ pub fn check_origin(headers: &HeaderMap) -> Result<(), Problem> {
         false => Err(Problem::new(
             "cross_origin",
             "a browser sent this change for a page of another origin",
+        )),
+    }
+}
+
+/// Refuses a look that another site's page makes a browser take: it could not read the answer, but it could measure it, and
+/// take up the room for long polls. Following a link from elsewhere is fine.
+pub fn check_embedding(headers: &HeaderMap) -> Result<(), Problem> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let elsewhere = matches!(text("sec-fetch-site"), Some("cross-site" | "same-site"));
+    match elsewhere && text("sec-fetch-mode") != Some("navigate") {
+        false => Ok(()),
+        true => Err(Problem::new(
+            "cross_origin",
+            "a browser asked for this on behalf of a page of another origin",
         )),
     }
 }

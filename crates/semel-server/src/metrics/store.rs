@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use semel_core::dedup::HoldKind;
 use semel_core::store::Target;
 
 use crate::alerts;
@@ -50,14 +51,37 @@ async fn fill(app: &App, page: &mut Page) -> Result<(), Problem> {
         oldest.add(&labels, waited as f64 / 1_000.0);
     }
     page.metric(oldest);
-    let mut keys = Metric::new("semel_store_keys", "Keys held now; holds are not counted apart");
-    keys.add(&[("hold", "all")], stats.active_keys as f64);
+    let mut keys = Metric::new(
+        "semel_store_keys",
+        "Keys held now, by hold; all where the store does not count them apart",
+    );
+    match stats.keys_by_hold.is_empty() && stats.active_keys > 0 {
+        true => keys.add(&[("hold", "all")], stats.active_keys as f64),
+        false => {
+            for kind in HoldKind::ALL {
+                let held = stats.keys_by_hold.get(&kind).copied().unwrap_or(0);
+                keys.add(&[("hold", kind.word())], held as f64);
+            }
+        }
+    }
     page.metric(keys);
+    page.one(
+        "semel_store_expired_keys",
+        "Keys whose time has passed and that are still to be cleaned up",
+        stats.expired_keys as f64,
+    );
     page.one(
         "semel_store_bytes",
         "Bytes the store takes",
         stats.storage_bytes as f64,
     );
+    if let Some(limit) = stats.storage_limit {
+        page.one(
+            "semel_store_limit_bytes",
+            "Bytes the store can take",
+            limit as f64,
+        );
+    }
     page.one(
         "semel_store_hit_ratio",
         "Absorbed among all submissions since the last reset",

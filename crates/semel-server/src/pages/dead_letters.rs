@@ -28,21 +28,21 @@ pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>) 
     let body = html! {
         div id="letters" data-live {
             h2 { "By what they died of" }
-            (table(&["Task", "Error", "Jobs", "Newest", ""], groups.iter().map(|group| html! {
+            (table(&["Task", "Error", "#Jobs", "Newest", ""], groups.iter().map(|group| html! {
                 td { (group.task) } td { (group.error) } td.num { (count(group.jobs)) } td { (parts::job(group.newest.as_str())) " " (when(group.newest_at, now)) }
                 td { @if operates {
                     form.act data-call="POST /v1/operations" data-then="/operations/{id}" {
                         input type="hidden" name="filter.task" value=(group.task); input type="hidden" name="filter.dead_letters" data-kind="bool" value="true";
-                        // The group's text has its digits made equal: what is before the first of them is what all have.
-                        @let begin = group.error.split('#').next().unwrap_or_default();
-                        @if !begin.is_empty() { input type="hidden" name="filter.error" value=(begin); }
-                        label { "" select name="action" aria-label="What" { option value="replay" { "replay" } option value="retry" { "retry" } option value="delete" { "drop" } } }
+                        // The group's text has its digits made equal: the longest part without any is what tells it from others.
+                        @let part = group.error.split('#').max_by_key(|part| part.len()).unwrap_or_default();
+                        @if !part.is_empty() { input type="hidden" name="filter.error" value=(part); }
+                        select name="action" aria-label="What" { option value="replay" { "replay" } option value="retry" { "retry" } option value="delete" { "drop" } }
                         button type="submit" { "Plan" } span.note role="status" {}
                     }
                 } }
             }).collect(), "No dead letters."))
             h2 { "The newest" }
-            (table(&["Job", "Task", "Queue", "State", "Attempt", "Admitted", "Key", "Error", ""], letters.iter().map(|job| html! {
+            (table(&["Job", "Task", "Queue", "State", "#Attempt", "Admitted", "Key", "Error", ""], letters.iter().map(|job| html! {
                 (job_page::line(job, now)) td { @if operates { (act(&format!("POST /v1/dead-letters/{}/replay", parts::path(job.id.as_str())), "Replay", None, false)) } }
             }).collect(), "No dead letters."))
         }

@@ -40,7 +40,7 @@ pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>) 
         div id="duplicates" data-live {
             @for one in &advice { div.alert.held { b { (one.kind) ", " (one.subject) } ": " (one.message) } }
             h2 { "Who, among the last " (entries.len()) }
-            (table(&["Producer", "Task", "Absorbed"], by.iter().map(|((producer, task), n)| html! { td { (producer) } td { (task) } td.num { (n) } }).collect(), "Nothing was absorbed yet."))
+            (table(&["Producer", "Task", "#Absorbed"], by.iter().map(|((producer, task), n)| html! { td { (producer) } td { (task) } td.num { (n) } }).collect(), "Nothing was absorbed yet."))
             h2 { "As they came" }
             (table(&["When", "Outcome", "Key", "Task", "Queue", "Producer", "Blocked by", "Differed at"], entries.iter().take(100).map(|entry| html! {
                 td { (when(entry.at, now)) } td { span class={ "state " (entry.outcome.word()) } { (entry.outcome.word()) } }

@@ -4,9 +4,9 @@ use axum::Extension;
 use axum::extract::State;
 use maud::{Markup, html};
 use semel_core::job::State as JobState;
-use semel_core::store::{JobFilter, LedgerFilter, Page, StepFilter, log_feed};
+use semel_core::store::{LedgerFilter, Page, StepFilter, log_feed};
 use semel_core::time::Timestamp;
-use semel_core::view::Job;
+use semel_core::view::{Job, Listing};
 
 use crate::api::query::JobsQuery;
 use crate::api::{Reply, jobs};
@@ -15,7 +15,6 @@ use crate::ask::{Asked, Named};
 use crate::diagnosis::Case;
 use crate::pages::layout;
 use crate::pages::parts::{self, act, command, state, table, until, when};
-use crate::problem::Problem;
 use crate::role::{Caller, Role};
 use crate::text::{elide, one_line, percent, pretty_json};
 use crate::{clock, redact, wording};
@@ -28,12 +27,14 @@ pub async fn list(
 ) -> Reply {
     let now = clock::now();
     let found = match query.filter(&app).await {
-        Ok(filter) => find(&app, filter, query.page()).await?,
+        Ok(filter) => jobs::page_of(&app, filter, query.page()).await?,
         // A key nobody has is an empty list, not a missing page.
-        Err(problem) if problem.code() == "not_found" => (Vec::new(), None),
+        Err(problem) if problem.code() == "not_found" => Listing {
+            items: Vec::new(),
+            next_cursor: None,
+        },
         Err(problem) => return Err(problem),
     };
-    let (items, cursor) = found;
     let kept = [
         ("state", query.state.as_deref()),
         ("queue", query.queue.as_deref()),
@@ -57,8 +58,8 @@ pub async fn list(
             button type="submit" { "Find" }
         }
         div id="jobs" data-live {
-            (table(&["Job", "Task", "Queue", "State", "Attempt", "Admitted", "Key", "Error"], items.iter().map(|job| line(job, now)).collect(), "No job like that."))
-            (parts::next("/jobs", &kept, cursor.as_deref()))
+            (table(&["Job", "Task", "Queue", "State", "#Attempt", "Admitted", "Key", "Error"], found.items.iter().map(|job| line(job, now)).collect(), "No job like that."))
+            (parts::next("/jobs", &kept, found.next_cursor.as_deref()))
         }
         @if caller.may(Role::Operate) {
             h2 { "Act on all of these" }
@@ -73,12 +74,6 @@ pub async fn list(
         }
     };
     Ok(layout::page(&app, &caller, "/jobs", "Jobs", body))
-}
-
-async fn find(app: &App, filter: JobFilter, page: Page) -> Result<(Vec<Job>, Option<String>), Problem> {
-    let mut found = app.client.store().jobs(filter, page).await?;
-    jobs::hide(app, &mut found.items);
-    Ok((found.items, found.next_cursor))
 }
 
 /// A job in a list.
@@ -120,7 +115,7 @@ pub async fn one(State(app): State<App>, Extension(caller): Extension<Caller>, N
     let body = html! {
         div id="job" data-live {
             p { (state(job.state)) " " b { (job.task) } " in queue " b { (job.queue) } }
-            @for reason in case.reasons() { div class={ "alert " (tone(job.state)) } { (reason.says) @if let Some(hint) = &reason.hint { @for line in hint.lines() { " " (command(line)) } } } }
+            @for reason in case.reasons() { div class={ "alert " (tone(job.state)) } { (reason.says) @if let Some(hint) = reason.hint.as_deref().filter(|_| !(operates && job.state == JobState::Failed)) { @for line in hint.lines() { " " (hinted(line)) } } } }
             @if let Some(progress) = job.progress.filter(|_| job.state == JobState::Running) { progress max="1" value=(progress) { (percent(progress)) } }
             dl {
                 dt { "Id" } dd.mono { (job.id) }
@@ -145,13 +140,13 @@ pub async fn one(State(app): State<App>, Extension(caller): Extension<Caller>, N
             @if let Some(output) = &job.output { h2 { "Output" } pre { (pretty_json(output.as_str())) } }
             @if let Some(error) = &job.error { h2 { "Error, attempt " (error.attempt) } pre { (error.message) } }
             h2 { "Attempts" }
-            (table(&["Attempt", "Result", "Began", "Ended", "Worker", "Fence", "Error"], attempts.iter().map(|one| html! {
-                td.num { (one.end.attempt) } td { (format!("{:?}", one.end.result).to_lowercase()) } td { @if let Some(at) = one.end.began_at { (when(at, now)) } } td { (when(one.end.ended_at, now)) }
+            (table(&["#Attempt", "Result", "Began", "Ended", "Worker", "#Fence", "Error"], attempts.iter().map(|one| html! {
+                td.num { (one.end.attempt) } td { (wording::ended(one.end.result)) } td { @if let Some(at) = one.end.began_at { (when(at, now)) } } td { (when(one.end.ended_at, now)) }
                 td { @if let Some(worker) = &one.worker { (worker) } } td.num { (one.end.fence) } td { @if let Some(error) = &one.end.error { (elide(&one_line(error), 200)) } }
             }).collect(), "No attempt has ended."))
             h2 { "Steps" }
             (table(&["Step", "State", "Begun", "Ended", "Output"], steps.iter().map(|step| html! {
-                td { (step.name) } td { @if step.in_doubt { span.state.failed { "in doubt" } } @else { (format!("{:?}", step.state).to_lowercase()) } } td { (when(step.begun_at, now)) }
+                td { (step.name) } td { @if step.in_doubt { a href="/in-doubt" { span.state.failed { "in doubt" } } } @else { (format!("{:?}", step.state).to_lowercase()) } } td { (when(step.begun_at, now)) }
                 td { @if let Some(at) = step.ended_at { (when(at, now)) } } td.mono { @if let Some(output) = &step.output { (elide(output.as_str(), 200)) } }
             }).collect(), "No step was begun."))
             @if !logs.is_empty() { h2 { "Log" } pre { @for entry in logs.iter().rev() { (entry.at) " " (entry.body.read::<String>().unwrap_or_else(|_| entry.body.to_string())) "\n" } } }
@@ -167,6 +162,12 @@ pub async fn one(State(app): State<App>, Extension(caller): Extension<Caller>, N
         &format!("Job {}", parts::short(job.id.as_str())),
         body,
     ))
+}
+
+/// A command, and what is said about it beside: only the command is to be copied.
+fn hinted(line: &str) -> Markup {
+    let parts = line.strip_suffix(')').and_then(|line| line.split_once(" ("));
+    html! { @match parts { Some((told, about)) => { (command(told)) " (" (about) ")" } None => (command(line)) } }
 }
 
 fn until_or_when(at: Timestamp, now: Timestamp) -> Markup {

@@ -45,7 +45,7 @@ pub async fn list(
             button type="submit" { "Find" }
         }
         div id="keys" data-live {
-            (table(&["Key", "Scope", "Holder", "Task", "Absorbed", "Taken", "Free"], rows.iter().map(|row| line(row, now)).collect(), "No key like that. Free ones are found with “also free”."))
+            (table(&["Key", "Scope", "Holder", "Task", "#Absorbed", "Taken", "Free"], rows.iter().map(|row| line(row, now)).collect(), "No key like that. Free ones are found with “also free”."))
             (parts::next("/keys", &[("text", query.text.as_deref()), ("scope", query.scope.as_deref()), ("task", query.task.as_deref()), ("job", query.job.as_deref()), ("state", query.state.as_deref())], cursor.as_deref()))
         }
         @if !store.capabilities().key_search { p.quiet { "This store has no index of key texts: a search reads keys newest first, a page at a time." } }
@@ -55,8 +55,8 @@ pub async fn list(
 
 fn line(row: &KeyRow, now: Timestamp) -> Markup {
     html! {
-        td { (parts::key(&row.key)) } td { (row.key.scope) } td { (holder(&row.holder)) } td { (row.holder.task) }
-        td.num { (count(row.absorbed)) } td { (when(row.key.taken_at, now)) } td.free { (free(row, now)) }
+        td { (parts::key(&row.key)) } td { (row.key.scope) } td.nowrap { (holder(&row.holder)) } td { (row.holder.task) }
+        td.num { (count(row.absorbed)) } td { (when(row.key.taken_at, now)) } td.free { @match (row.key.held && row.free_at.is_none(), row.key.expires_at) { (true, Some(at)) => { span title="Not before its job has ended" { "earliest " (until(at, now)) } } _ => (free(row, now)) } }
     }
 }
 
@@ -87,6 +87,7 @@ pub async fn one(
         digest: Some(digest),
         ..LedgerFilter::default()
     };
+    let is_first = query.cursor.is_none();
     let mut ledger = store.ledger(filter, page(query.cursor, query.limit)).await?;
     for entry in &mut ledger.items {
         redact::entry(entry, &app.settings.redact);
@@ -116,9 +117,10 @@ pub async fn one(
                     button.danger type="submit" { "Release" } span.note role="status" {}
                 }
             }
-            p.quiet { "As a command: " (command(&format!("semel keys show {digest}"))) }
+            p.quiet { "As a command: " (command(&format!("semel keys show {digest}"))) @if row.key.held { " " (command(&format!("semel keys release {digest} --holder {} --reason TEXT", row.holder.id))) } }
             h2 { "Its life" }
             ol.life reversed {
+                @if !row.key.held && is_first { li { b { "Let go" } ": it was to be kept " (wording::hold(&row.key.hold)) ", and is free for the next submission" } }
                 @for entry in &ledger.items { li { (absorbed(entry, now)) } }
                 @if ledger.next_cursor.is_none() { li { b { "Taken" } " " (when(row.key.taken_at, now)) " by " (holder(&row.holder)) } }
             }

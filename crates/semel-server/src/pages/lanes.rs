@@ -23,12 +23,12 @@ pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>) 
     let operates = caller.may(Role::Operate);
     let heads = [
         "Name",
-        "Waiting",
+        "#Waiting",
         "Oldest",
-        "Running",
-        "Completed",
-        "Failed",
-        "Absorbed",
+        "#Running",
+        "#Completed",
+        "#Failed",
+        "#Absorbed",
         "Set",
         "Levers",
     ];
@@ -66,14 +66,15 @@ fn line(view: &View, sum: &Sum, kind: &str, target: Target, operates: bool) -> M
     }
 }
 
-fn words(set: &Setting, view: &View) -> Markup {
+/// What is set, in words.
+pub fn words(set: &Setting, view: &View) -> Markup {
     html! {
         @if let Some(pause) = set.paused.as_ref().filter(|_| set.is_paused(view.now)) {
             span.state.parked { "paused" } " " (when(pause.since, view.now)) @if let Some(at) = pause.until { ", goes on " (until(at, view.now)) } @if let Some(reason) = &pause.reason { " – " (reason) }
         }
-        @if set.closed { " " span.state.failed { "closed" } }
-        @if set.unique { " unique" }
-        @if set.mode == semel_core::dedup::Mode::Observe { " observes" }
+        @if set.is_closed(view.now) { " " span.state.failed { "closed" } @if let Some(at) = set.closed_until { " opens " (until(at, view.now)) } }
+        @if set.is_observed(view.now) { " " span.state.parked { "observes" } @if let Some(at) = set.observed_until { " enforces " (until(at, view.now)) } }
+        @if set.unique { " " span.state { "unique" } }
     }
 }
 
@@ -83,17 +84,36 @@ fn levers(base: &str, set: &Setting, view: &View, name: &str) -> Markup {
             form.act data-call={ "POST /v1" (base) "/resume" } { button type="submit" aria-label={ "Resume " (name) } { "Resume" @if base.is_empty() { " everything" } } span.note role="status" {} }
         } @else {
             form.act data-call={ "POST /v1" (base) "/pause" } data-confirm=[base.is_empty().then_some("Hold all work back?")] {
-                input type="number" name="for_ms" data-kind="minutes" min="1" placeholder="min" aria-label={ "Minutes to pause " (name) } size="6";
+                input type="number" name="for_ms" data-kind="minutes" min="1" placeholder="minutes" aria-label={ "Minutes to pause " (name) } size="6";
                 input type="text" name="reason" placeholder="reason" aria-label={ "Reason to pause " (name) } maxlength="1000" size="12";
                 button type="submit" aria-label={ "Pause " (name) } { "Pause" @if base.is_empty() { " everything" } } span.note role="status" {}
             }
         }
         @if !base.is_empty() {
             details { summary { "more" }
-                form.act data-call={ "PATCH /v1" (base) } { input type="hidden" name="intake" value=(if set.closed { "open" } else { "closed" }); button type="submit" { (if set.closed { "Open" } else { "Close intake" }) } span.note role="status" {} }
-                form.act data-call={ "PATCH /v1" (base) } { input type="hidden" name="mode" value=(if set.mode == semel_core::dedup::Mode::Observe { "enforce" } else { "observe" }); button type="submit" { (if set.mode == semel_core::dedup::Mode::Observe { "Enforce policies" } else { "Only observe" }) } span.note role="status" {} }
-                @if base.starts_with("/queues") { form.act data-call={ "PATCH /v1" (base) } { input type="hidden" name="unique" data-kind="bool" value=(if set.unique { "false" } else { "true" }); button type="submit" { (if set.unique { "Not unique" } else { "Declare unique" }) } span.note role="status" {} } }
+                @if set.is_closed(view.now) { (turn(base, name, "intake", "open", "Open intake")) } @else { (turn_for(base, name, "intake", "closed", "Close intake")) }
+                @if set.is_observed(view.now) { (turn(base, name, "mode", "enforce", "Enforce policies")) } @else { (turn_for(base, name, "mode", "observe", "Only observe")) }
+                @if base.starts_with("/queues") { form.act data-call={ "PATCH /v1" (base) "#unique" } { input type="hidden" name="unique" data-kind="bool" value=(if set.unique { "false" } else { "true" }); button type="submit" { (if set.unique { "Not unique" } else { "Declare unique" }) } span.note role="status" {} } }
             }
+        }
+    }
+}
+
+/// Sets something of a queue or task.
+fn turn(base: &str, name: &str, member: &str, value: &str, label: &str) -> Markup {
+    html! {
+        form.act data-call={ "PATCH /v1" (base) "#" (value) } { input type="hidden" name=(member) value=(value); button type="submit" aria-label={ (label) ": " (name) } { (label) } span.note role="status" {} }
+    }
+}
+
+/// Sets something, for a while if a number of minutes is given.
+fn turn_for(base: &str, name: &str, member: &str, value: &str, label: &str) -> Markup {
+    html! {
+        form.act data-call={ "PATCH /v1" (base) "#" (value) } {
+            input type="hidden" name=(member) value=(value);
+            input type="number" name="for_ms" data-kind="minutes" min="1" placeholder="minutes" aria-label={ (label) ", minutes: " (name) };
+            input type="text" name="reason" placeholder="reason" aria-label={ (label) ", reason: " (name) } maxlength="1000";
+            button type="submit" aria-label={ (label) ": " (name) } { (label) } span.note role="status" {}
         }
     }
 }

@@ -3,13 +3,16 @@
 use axum::Extension;
 use axum::extract::State;
 use maud::html;
-use semel::Status;
+use semel::{Action, Operation, Status};
+use semel_core::step::StepState;
+use semel_core::view::StepView;
 
 use crate::api::Reply;
 use crate::app::App;
 use crate::ask::Named;
 use crate::pages::layout;
 use crate::pages::parts::{self, act, path, state, table};
+use crate::problem::Problem;
 use crate::role::{Caller, Role};
 use crate::text::{count, plural};
 
@@ -20,6 +23,11 @@ pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>, 
     let total = i64::try_from(operation.total).unwrap_or(i64::MAX);
     let word = operation.action.word();
     let operates = caller.may(Role::Operate);
+    let does_again = matches!(operation.action, Action::Retry | Action::Replay);
+    let effects = match does_again {
+        true => effects(&app, &operation).await?,
+        false => Vec::new(),
+    };
     let body = html! {
         div id="operation" data-live {
             p { "To " b { (word) } " " b { (plural(total, "job", "jobs")) } ", planned by " (operation.actor) @if let Some(reason) = &operation.reason { ": " (reason) } ". Exactly those, whatever comes later." }
@@ -43,7 +51,12 @@ pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>, 
             }
             @if operates && matches!(operation.status, Status::Planned | Status::Running) { (act(&format!("POST /v1/operations/{}/abort", path(&operation.id)), "Abort", None, false)) }
             h2 { "Some of them" }
-            (table(&["Job", "Task", "State", "Error"], operation.samples.iter().map(|sample| html! { td { (parts::job(sample.id.as_str())) } td { (sample.task) } td { (state(sample.state)) } td { (sample.error.as_deref().unwrap_or_default()) } }).collect(), "None match."))
+            @if does_again { p.quiet { "Steps that were confirmed are not done again; one in doubt is decided as its code says." } }
+            @let heads = ["Job", "Task", "State", "Error", "Effects already done"];
+            (table(&heads[..4 + usize::from(does_again)], operation.samples.iter().enumerate().map(|(n, sample)| html! {
+                td { (parts::job(sample.id.as_str())) } td { (sample.task) } td { (state(sample.state)) } td { (sample.error.as_deref().unwrap_or_default()) }
+                @if does_again { td { @match effects.get(n).map(Vec::as_slice) { None | Some([]) => "none", Some(steps) => { @for step in steps { span class=(if step.in_doubt { "state failed" } else { "state complete" }) { (step.name) @if step.in_doubt { " in doubt" } } " " } } } } }
+            }).collect(), "None match."))
         }
     };
     Ok(layout::page(
@@ -53,4 +66,20 @@ pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>, 
         &format!("Bulk {word}"),
         body,
     ))
+}
+
+/// What each of the samples has done outside already, or may have.
+async fn effects(app: &App, operation: &Operation) -> Result<Vec<Vec<StepView>>, Problem> {
+    let mut found = Vec::new();
+    for sample in &operation.samples {
+        let mut steps = match app.client.job(sample.id.as_str())?.steps().await {
+            Ok(steps) => steps,
+            // It has outlived its retention meanwhile.
+            Err(semel::Error::NotFound { .. }) => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        steps.retain(|step| step.in_doubt || step.state == StepState::Confirmed);
+        found.push(steps);
+    }
+    Ok(found)
 }

@@ -62,7 +62,7 @@ fn given_up(parked: &[ParkedEvent], all: i64, operates: bool) -> Markup {
     html! {
         h2 { "Parked" }
         p.quiet { "No try helped, or no try could: later events of the same partition went past these. Mend the cause, then have them tried again." }
-        (table(&["Event", "Task", "Partition", "Tried", "Why", ""], rows.collect(), "No event is parked."))
+        (table(&["Event", "Task", "Partition", "#Tried", "Why", ""], rows.collect(), "No event is parked."))
         @if operates && all > 1 { (act("POST /v1/outbox/retry", "Try all again", Some("Try every parked event again?"), false)) }
     }
 }

@@ -12,7 +12,7 @@ use crate::alerts::{self, Alert, counted};
 use crate::api::Reply;
 use crate::app::App;
 use crate::pages::layout;
-use crate::pages::parts::{command, when};
+use crate::pages::parts::{command, until, when};
 use crate::role::Caller;
 use crate::sight::View;
 use crate::text::{bytes, count, percent, plural};
@@ -60,14 +60,16 @@ fn held(view: &View) -> Markup {
     html! {
         @for (target, setting) in &view.settings {
             @if let Some(pause) = setting.paused.as_ref().filter(|_| setting.is_paused(view.now)) {
-                div.alert.held { b { (named(target)) " is paused" } " since " (when(pause.since, view.now)) @if let Some(reason) = &pause.reason { ": " (reason) } " – " a href="/queues" { "resume" } }
+                div.alert.held { b { (named(target)) " is paused" } " since " (when(pause.since, view.now)) @if let Some(at) = pause.until { ", goes on " (until(at, view.now)) } @if let Some(reason) = &pause.reason { ": " (reason) } " – " a href="/queues" { "resume" } }
             }
-            @if setting.closed { div.alert.held { b { (named(target)) " is closed" } ": submissions are refused" } }
+            @if setting.is_closed(view.now) { div.alert.held { b { (named(target)) " is closed" } ": submissions are refused" @if let Some(at) = setting.closed_until { ", it opens " (until(at, view.now)) } " – " a href="/queues" { "open" } } }
+            @if setting.is_observed(view.now) { div.alert.held { b { (named(target)) " only observes" } ": duplicates are let in and counted" @if let Some(at) = setting.observed_until { ", it enforces again " (until(at, view.now)) } } }
         }
     }
 }
 
-fn named(target: &Target) -> String {
+/// The name of a target in a sentence.
+pub fn named(target: &Target) -> String {
     match target {
         Target::All => "Everything".to_owned(),
         Target::Queue(name) => format!("Queue {name}"),
@@ -82,7 +84,7 @@ fn cards(view: &View) -> Markup {
     let minutes = counted(view, Millis::from_secs(600));
     let hour = counted(view, Millis::from_secs(3_600));
     let day = counted(view, Millis::from_days(1));
-    let before = day.since(&hour);
+    let before = counted(view, Millis::from_secs(7_200)).since(&hour);
     let slots = view.workers.iter().map(|worker| worker.info.slots).sum::<usize>();
     let slots = i64::try_from(slots).unwrap_or(i64::MAX);
     let trend = |now: f64, then: f64| match now - then {
@@ -95,8 +97,8 @@ fn cards(view: &View) -> Markup {
             a.card href="/jobs?state=queued" { span { "waiting" } b { (count(jobs(JobState::Queued))) } small { (match oldest { Some(at) => format!("oldest {}", span(stats.as_of.since(at))), None => "nothing is due".to_owned() }) } }
             a.card href="/jobs?state=running" { span { "running" } b { (count(jobs(JobState::Running))) } small { (count(jobs(JobState::Scheduled))) " scheduled" } }
             a class={ "card " (if view.workers.is_empty() { "warn" } else { "" }) } href="/workers" { span { "workers" } b { (view.workers.len()) } small { (plural(slots, "slot", "slots")) } }
-            a class={ "card " (if hour.get(Counter::Failed) > 0 { "bad" } else { "" }) } href="/dead-letters" { span { "failed in an hour" } b { (count(hour.get(Counter::Failed))) } small { (count(before.get(Counter::Failed))) " in the day before" } }
-            a.card href="/duplicates" { span { "absorbed, 10 min" } b { (percent(minutes.hit_ratio())) } small { (trend(minutes.hit_ratio(), day.hit_ratio())) " " (percent(day.hit_ratio())) " in 24 h (" (count(day.duplicates())) ")" } }
+            a class={ "card " (if hour.get(Counter::Failed) > 0 { "bad" } else { "" }) } href="/dead-letters" { span { "failed, last hour" } b { (count(hour.get(Counter::Failed))) } small { (trend(hour.get(Counter::Failed) as f64, before.get(Counter::Failed) as f64)) " " (count(before.get(Counter::Failed))) " in the hour before" } }
+            a.card href="/duplicates" { span { "absorbed, last 10 min" } b { (percent(minutes.hit_ratio())) } small { (trend(minutes.hit_ratio(), day.hit_ratio())) " " (percent(day.hit_ratio())) " in 24 h (" (count(day.duplicates())) ")" } }
             a class={ "card " (if stats.steps_in_doubt > 0 { "bad" } else { "" }) } href="/in-doubt" { span { "in doubt" } b { (count(stats.steps_in_doubt)) } small { (plural(jobs(JobState::Parked), "job parked", "jobs parked")) } }
             a.card href="/keys" { span { "keys held" } b { (count(stats.active_keys)) } small { (plural(stats.totals.get(Counter::Conflicts), "conflict", "conflicts")) } }
             div.card { span { "store" } b { (bytes(stats.storage_bytes)) } small { (count(stats.totals.get(Counter::Completed))) " completed" } }

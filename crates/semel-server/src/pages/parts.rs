@@ -94,7 +94,7 @@ pub fn next(base: &str, query: &[(&str, Option<&str>)], cursor: Option<&str>) ->
     html! { p.next { a rel="next" href={ (base) "?" (pairs.join("&")) } { "Older →" } } }
 }
 
-/// A table that scrolls inside itself on a phone.
+/// A table that scrolls inside itself on a phone. A head that begins with `#` stands over numbers.
 pub fn table(heads: &[&str], rows: Vec<Markup>, none: &str) -> Markup {
     if rows.is_empty() {
         return html! { p.none { (none) } };
@@ -102,7 +102,7 @@ pub fn table(heads: &[&str], rows: Vec<Markup>, none: &str) -> Markup {
     html! {
         div.scroll tabindex="0" {
             table {
-                thead { tr { @for head in heads { th scope="col" { (head) } } } }
+                thead { tr { @for head in heads { th.num[head.starts_with('#')] scope="col" { (head.trim_start_matches('#')) } } } }
                 tbody { @for row in &rows { tr { (row) } } }
             }
         }

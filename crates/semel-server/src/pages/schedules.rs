@@ -20,7 +20,7 @@ pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>) 
         td.num { (one.skipped) }
     });
     let body = html! {
-        div id="schedules" data-live { (table(&["Schedule", "When", "Task", "Overlap", "Last tick", "Next", "Skipped"], rows.collect(), "No schedules.")) }
+        div id="schedules" data-live { (table(&["Schedule", "When", "Task", "Overlap", "Last tick", "Next", "#Skipped"], rows.collect(), "No schedules.")) }
         p.quiet { "Workers and servers carry schedules out, each tick once. " (command("semel schedules set NAME --cron '30 8 * * MON' --task TASK")) }
     };
     Ok(layout::page(&app, &caller, "/schedules", "Schedules", body))

@@ -25,12 +25,12 @@ pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>) 
         html! {
             td { (info.name.as_deref().unwrap_or(&worker.id)) br; span.quiet { (info.host) @if info.pid != 0 { ", pid " (info.pid) } } }
             td { (names(&info.tasks)) } td { (if info.queues.is_empty() { "all".to_owned() } else { names(&info.queues) }) }
-            td.num { (info.running) "/" (info.slots) } td { @if let Some(at) = info.started_at { (when(at, view.now)) } } td { (when(worker.heartbeat_at, view.now)) } td { (info.version.as_deref().unwrap_or_default()) }
+            td.num { @if info.pid == 0 { span title="It claims over HTTP: how much it has in hand only it knows" { "at most " (info.slots) } } @else { (info.running) "/" (info.slots) } } td { @if let Some(at) = info.started_at { (when(at, view.now)) } } td { (when(worker.heartbeat_at, view.now)) } td { (info.version.as_deref().unwrap_or_default()) }
         }
     });
     let body = html! {
         div id="workers" data-live {
-            (table(&["Worker", "Tasks", "Queues", "Busy", "Started", "Heard", "Version"], rows.collect(), "No worker was heard of in the last half minute."))
+            (table(&["Worker", "Tasks", "Queues", "#Busy", "Started", "Heard", "Version"], rows.collect(), "No worker was heard of in the last half minute."))
             @if view.workers.is_empty() { p { (command("semel work --task NAME --exec 'CMD'")) } }
         }
     };

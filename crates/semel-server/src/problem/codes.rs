@@ -49,7 +49,7 @@ codes! {
         "The token is good, but its roles do not allow this route, or it is bound to other queues.",
         "The table of routes and roles says which role is needed.";
     "cross_origin" 403 "The request comes from another site",
-        "A browser sent a change from a page of another origin.",
+        "A browser sent a change for a page of another origin, or such a page had it look at something.",
         "Programs need no Origin header; pages have to be this server's own.";
     "not_found" 404 "There is no such thing",
         "No job, key, queue, schedule, operation or route of that name. It may have outlived its retention.",

@@ -36,23 +36,32 @@ pub struct Setting {
     paused: Option<Pause>,
     #[schema(value_type = words::Intake)]
     intake: &'static str,
+    /// When a closed intake opens by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    closed_until: Option<Moment>,
     unique: bool,
     #[schema(value_type = words::Mode)]
     mode: Mode,
+    /// When policies that only watch act again by themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    observed_until: Option<Moment>,
 }
 
 impl Setting {
-    /// A setting at a moment: a pause that has run out is none.
+    /// A setting at a moment: what has run out is none.
     pub fn at(setting: &store::Setting, now: Timestamp) -> Self {
+        let (closed, observed) = (setting.is_closed(now), setting.is_observed(now));
         Setting {
             paused: setting
                 .paused
                 .as_ref()
                 .filter(|_| setting.is_paused(now))
                 .map(Pause::from),
-            intake: if setting.closed { "closed" } else { "open" },
+            intake: if closed { "closed" } else { "open" },
+            closed_until: setting.closed_until.filter(|_| closed).map(Moment),
             unique: setting.unique,
-            mode: setting.mode,
+            mode: if observed { Mode::Observe } else { Mode::Enforce },
+            observed_until: setting.observed_until.filter(|_| observed).map(Moment),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use semel_core::counters::{Counter, Counts};
+use semel_core::dedup::HoldKind;
 use semel_core::job::State;
 use semel_core::view;
 use serde::Serialize;
@@ -20,6 +21,11 @@ pub struct Stats {
     counts: CountsRow,
     hit_ratio: f64,
     active_keys: i64,
+    /// Keys held now by hold; empty where the store does not count them apart.
+    #[schema(value_type = BTreeMap<String, i64>)]
+    keys_by_hold: BTreeMap<HoldKind, i64>,
+    /// Keys whose time has passed that wait to be cleaned up.
+    expired_keys: i64,
     storage_bytes: i64,
     steps_in_doubt: i64,
     #[schema(value_type = Guard)]
@@ -64,6 +70,8 @@ impl From<&view::Stats> for Stats {
             counts: CountsRow::from(&stats.totals),
             hit_ratio: stats.totals.hit_ratio(),
             active_keys: stats.active_keys,
+            keys_by_hold: stats.keys_by_hold.clone(),
+            expired_keys: stats.expired_keys,
             storage_bytes: stats.storage_bytes,
             steps_in_doubt: stats.steps_in_doubt,
             guard: stats.guard,

@@ -110,6 +110,67 @@ async fn a_queue_is_paused_and_resumed() {
 }
 
 #[tokio::test]
+async fn what_is_in_hand_stays_while_the_page_lives() {
+    // Pages once replaced whole parts of themselves at every change: on a busy store nobody got to press a lever that had
+    // to be unfolded first, and a table on a phone jumped back while one scrolled in it.
+    let stage = Stage::new().await;
+    for task in ["m", "z"] {
+        stage
+            .submit(json!({"task": task, "input": 1, "queue": format!("letters-{task}")}))
+            .await;
+    }
+    browse(&stage, async |tab| {
+        tab.look(390, 844, false).await;
+        tab.go("/queues").await;
+        tab.until("document.getElementById('live').textContent === 'live'")
+            .await;
+        let lever = "[...document.querySelectorAll('#lanes form')].find((form) => form.dataset.call === 'PATCH /v1/queues/letters-z#closed')";
+        tab.eval(&format!(
+            "window.lever = {lever}, window.lever.closest('details').open = true, window.lever.querySelector('[name=reason]').value = 'half a rea', window.table = window.lever.closest('.scroll'), window.table.scrollLeft = 40, window.lever.querySelector('button').focus({{ preventScroll: true }})"
+        ))
+        .await;
+        tokio::time::sleep(std::time::Duration::from_millis(1_200)).await;
+        for task in ["a", "n"] {
+            stage
+                .submit(json!({"task": task, "input": 1, "queue": format!("letters-{task}")}))
+                .await;
+        }
+        tab.shows("letters-a").await;
+        tab.shows("letters-n").await;
+        for held in [
+            "window.lever.isConnected",
+            "window.lever.closest('details').open",
+            "window.lever.querySelector('[name=reason]').value === 'half a rea'",
+            "window.table.isConnected && window.table.scrollLeft === 40",
+            "document.activeElement === window.lever.querySelector('button')",
+            "window.lever.closest('tr').textContent.includes('letters-z')",
+        ] {
+            assert_eq!(tab.eval(held).await, true, "{held}");
+        }
+        // The lever is still that of its queue.
+        tab.eval("window.lever.requestSubmit()").await;
+        tab.until("[...document.querySelectorAll('#lanes tr')].some((row) => row.textContent.includes('letters-z') && row.textContent.includes('closed'))")
+            .await;
+        let queues = stage.get("/v1/queues").await.is(200);
+        let closed: Vec<&str> = queues.json["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|queue| queue["intake"] == "closed")
+            .map(|queue| queue["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(closed, ["letters-z"]);
+        // What came is where it belongs.
+        let rows = "[...document.querySelectorAll('#lanes table')[0].querySelectorAll('tbody tr td:first-child')].map((cell) => cell.innerText)";
+        assert_eq!(
+            tab.eval(rows).await,
+            json!(["letters-a", "letters-m", "letters-n", "letters-z"])
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn dead_letters_are_replayed_by_plan() {
     let stage = Stage::new().await;
     for n in 0..3 {
@@ -144,7 +205,7 @@ async fn dead_letters_are_replayed_by_plan() {
 #[tokio::test]
 async fn a_submission_is_explained_and_nothing_is_written() {
     let stage = Stage::new().await;
-    stage
+    let id = stage
         .submit(json!({"task": "charge", "input": {"amount": 1}, "idempotency_key": "ORD-1"}))
         .await;
     browse(&stage, async |tab| {
@@ -155,6 +216,10 @@ async fn a_submission_is_explained_and_nothing_is_written() {
         tab.click("form[data-call] button[type=submit]").await;
         tab.until("document.getElementById('answer').textContent.includes('duplicate')")
             .await;
+        tab.shows("It would be absorbed, and answered with the job that holds the key")
+            .await;
+        let way = "document.querySelector('#answer-said a').getAttribute('href')";
+        assert_eq!(tab.eval(way).await, format!("/jobs/{id}"));
         tab.type_into("textarea[name=input]", "{\"amount\":").await;
         tab.click("form[data-show] button[type=submit]").await;
         tab.until("document.querySelector('form[data-show] .note').textContent !== ''")

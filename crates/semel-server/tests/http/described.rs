@@ -1,8 +1,27 @@
 //! Answers against the OpenAPI document, and the document against the routes.
 
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
 use serde_json::{Map, Value};
 
 use crate::stage::{Answer, Stage, document};
+
+/// Which route has been seen to answer with which status.
+static SEEN: Mutex<BTreeSet<(String, String, u16)>> = Mutex::new(BTreeSet::new());
+
+/// What was seen so far.
+pub fn seen() -> BTreeSet<(String, String, u16)> {
+    SEEN.lock().unwrap().clone()
+}
+
+/// Notes an answer that was not read as a whole.
+pub fn saw(method: &str, path: &str, status: u16) {
+    let template = template(path.split('?').next().unwrap()).unwrap();
+    SEEN.lock()
+        .unwrap()
+        .insert((method.to_ascii_lowercase(), template.to_owned(), status));
+}
 
 /// Whatever a server answers has to be in the document: the status, every member, its type.
 #[track_caller]
@@ -14,6 +33,9 @@ pub fn check(method: &str, path: &str, answer: &Answer) {
         assert_eq!(answer.status, 405, "{method} {path} is not described: {answer:?}");
         return;
     }
+    SEEN.lock()
+        .unwrap()
+        .insert((method.to_ascii_lowercase(), template.to_owned(), answer.status));
     let response = &operation["responses"][answer.status.to_string()];
     assert!(
         !response.is_null(),

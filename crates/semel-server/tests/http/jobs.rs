@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::stage::{Stage, read};
 
 #[tokio::test]
-async fn a_submission_is_accepted_once_and_then_names_the_same_job() {
+pub async fn a_submission_is_accepted_once_and_then_names_the_same_job() {
     let stage = Stage::new().await;
     let body = json!({"task": "charge", "input": {"order": 7}, "idempotency_key": "ORD-7"});
     let first = stage.post("/v1/jobs", body.clone()).await.is(201);
@@ -30,7 +30,7 @@ async fn a_submission_is_accepted_once_and_then_names_the_same_job() {
 }
 
 #[tokio::test]
-async fn the_header_is_the_key_quoted_or_bare() {
+pub async fn the_header_is_the_key_quoted_or_bare() {
     let stage = Stage::new().await;
     let send = |value: &'static str, order: u32| {
         let body = json!({"task": "charge", "input": order});
@@ -55,7 +55,7 @@ async fn the_header_is_the_key_quoted_or_bare() {
 }
 
 #[tokio::test]
-async fn a_policy_that_rejects_is_answered_with_the_holder() {
+pub async fn a_policy_that_rejects_is_answered_with_the_holder() {
     let stage = Stage::new().await;
     let body = json!({"task": "sync", "input": 1, "dedup": {"on_duplicate": "reject"}});
     let id = stage.submit(body.clone()).await;
@@ -67,7 +67,7 @@ async fn a_policy_that_rejects_is_answered_with_the_holder() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused_and_says_what_is_allowed() {
+pub async fn what_makes_no_sense_is_refused_and_says_what_is_allowed() {
     let stage = Stage::new().await;
     for body in [
         json!({"task": "t"}),
@@ -107,7 +107,7 @@ async fn what_makes_no_sense_is_refused_and_says_what_is_allowed() {
 }
 
 #[tokio::test]
-async fn a_batch_is_answered_item_by_item() {
+pub async fn a_batch_is_answered_item_by_item() {
     let stage = Stage::new().await;
     let batch = json!({"jobs": [
         {"task": "t", "input": 1, "idempotency_key": "a"},
@@ -133,7 +133,7 @@ async fn a_batch_is_answered_item_by_item() {
 }
 
 #[tokio::test]
-async fn explain_says_what_would_happen_and_writes_nothing() {
+pub async fn explain_says_what_would_happen_and_writes_nothing() {
     let stage = Stage::new().await;
     let body = json!({"task": "t", "input": 1, "idempotency_key": "k"});
     let free = stage.post("/v1/jobs/explain", body.clone()).await.is(200);
@@ -148,7 +148,7 @@ async fn explain_says_what_would_happen_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn jobs_are_listed_by_filter_and_page() {
+pub async fn jobs_are_listed_by_filter_and_page() {
     let stage = Stage::new().await;
     for n in 0..5 {
         stage.submit(json!({"task": if n < 3 { "a" } else { "b" }, "input": n, "idempotency_key": format!("k{n}")})).await;
@@ -177,7 +177,39 @@ async fn jobs_are_listed_by_filter_and_page() {
 }
 
 #[tokio::test]
-async fn a_job_is_shown_with_its_attempts_logs_and_steps() {
+pub async fn a_page_of_large_jobs_ends_early_and_goes_on() {
+    let stage = Stage::new().await;
+    let large = "x".repeat(200_000);
+    for n in 0..60 {
+        let (task, input) = if n % 2 == 0 {
+            ("large", large.as_str())
+        } else {
+            ("small", "x")
+        };
+        for _ in 0..2 {
+            stage.submit(json!({"task": task, "input": input})).await;
+        }
+    }
+    let listed = async |path: &str| {
+        let page = stage.get(path).await.is(200);
+        let cursor = page.json["next_cursor"].as_str().map(str::to_owned);
+        (page.json["items"].as_array().unwrap().len(), cursor)
+    };
+    assert_eq!(listed("/v1/jobs?task=small&limit=500").await, (60, None));
+    let (first, cursor) = listed("/v1/jobs?task=large&limit=500").await;
+    assert_eq!(first, 50, "the first fifty are ten megabytes");
+    let rest = format!("/v1/jobs?task=large&limit=500&cursor={}", cursor.unwrap());
+    assert_eq!(listed(&rest).await, (10, None));
+    for limit in ["0", "501"] {
+        stage
+            .get(&format!("/v1/jobs?limit={limit}"))
+            .await
+            .refused(400, "invalid");
+    }
+}
+
+#[tokio::test]
+pub async fn a_job_is_shown_with_its_attempts_logs_and_steps() {
     let stage = Stage::new().await;
     let id = stage
         .submit(json!({"task": "t", "input": 1, "unique": true}))
@@ -218,7 +250,7 @@ async fn a_job_is_shown_with_its_attempts_logs_and_steps() {
 }
 
 #[tokio::test]
-async fn waiting_ends_with_the_job_or_goes_on() {
+pub async fn waiting_ends_with_the_job_or_goes_on() {
     let stage = Stage::new().await;
     let id = stage.submit(json!({"task": "t", "input": 1})).await;
     let going = stage
@@ -258,7 +290,7 @@ async fn waiting_ends_with_the_job_or_goes_on() {
 }
 
 #[tokio::test]
-async fn jobs_are_cancelled_and_retried_and_a_final_state_is_said() {
+pub async fn jobs_are_cancelled_and_retried_and_a_final_state_is_said() {
     let stage = Stage::new().await;
     let id = stage.submit(json!({"task": "t", "input": 1, "dedup": {}})).await;
     stage
@@ -312,7 +344,7 @@ async fn jobs_are_cancelled_and_retried_and_a_final_state_is_said() {
 }
 
 #[tokio::test]
-async fn concurrent_submissions_of_one_key_are_one_job() {
+pub async fn concurrent_submissions_of_one_key_are_one_job() {
     let stage = std::sync::Arc::new(Stage::new().await);
     let mut all = tokio::task::JoinSet::new();
     for _ in 0..200 {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
+mod credentials;
 mod described;
 mod hostile;
 mod jobs;
@@ -11,6 +12,7 @@ mod pages;
 mod security;
 mod seeing;
 mod stage;
+mod statuses;
 mod working;
 #[allow(dead_code, reason = "shared with the tests in a browser")]
 mod world;

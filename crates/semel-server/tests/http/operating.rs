@@ -1,11 +1,13 @@
 //! What operators do: pause, close, replay, release, bulk acts.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use crate::stage::Stage;
 
 #[tokio::test]
-async fn a_paused_queue_hands_nothing_out_until_it_is_resumed() {
+pub async fn a_paused_queue_hands_nothing_out_until_it_is_resumed() {
     let stage = Stage::new().await;
     stage
         .submit(json!({"task": "t", "input": 1, "queue": "mail"}))
@@ -55,7 +57,7 @@ async fn a_paused_queue_hands_nothing_out_until_it_is_resumed() {
 }
 
 #[tokio::test]
-async fn intake_mode_and_uniqueness_are_levers() {
+pub async fn intake_mode_and_uniqueness_are_levers() {
     let stage = Stage::new().await;
     let closed = stage
         .call(
@@ -137,7 +139,53 @@ async fn intake_mode_and_uniqueness_are_levers() {
 }
 
 #[tokio::test]
-async fn dead_letters_are_grouped_replayed_once_and_dropped() {
+pub async fn closing_and_observing_can_end_by_themselves() {
+    let stage = Stage::new().await;
+    for kind in ["queues", "tasks"] {
+        let path = format!("/v1/{kind}/default");
+        let job = json!({"task": "default", "input": 1, "idempotency_key": "k"});
+        let closed = stage
+            .call(
+                "PATCH",
+                &path,
+                json!({"intake": "closed", "for_ms": 700, "reason": "moving"}),
+            )
+            .await
+            .is(200);
+        assert!(closed.json["closed_until"].is_string(), "{}", closed.text);
+        stage.post("/v1/jobs", job.clone()).await.refused(503, "closed");
+        tokio::time::sleep(Duration::from_millis(800)).await;
+        let first = stage.post("/v1/jobs", job.clone()).await;
+        assert!(matches!(first.status, 200 | 201), "{first:?}");
+        let observed = stage
+            .call("PATCH", &path, json!({"mode": "observe", "for_ms": 700}))
+            .await
+            .is(200);
+        assert!(observed.json["observed_until"].is_string(), "{}", observed.text);
+        let let_in = stage.post("/v1/jobs", job.clone()).await.is(201);
+        assert_eq!(let_in.json["would"]["outcome"], "duplicate");
+        tokio::time::sleep(Duration::from_millis(800)).await;
+        stage.post("/v1/jobs", job).await.is(200);
+        for wrong in [
+            json!({"intake": "closed", "for_ms": 0}),
+            json!({"intake": "open", "for_ms": 1_000}),
+            json!({"mode": "enforce", "for_ms": 1_000}),
+            json!({"intake": "closed", "unique": true, "for_ms": 1_000}),
+            json!({"intake": "closed", "for_ms": u64::MAX}),
+            json!({"for_ms": 1_000}),
+        ] {
+            stage.call("PATCH", &path, wrong).await.refused(400, "invalid");
+        }
+    }
+    let lanes = stage.get("/v1/queues").await.is(200);
+    assert_eq!(
+        (&lanes.json["items"][0]["intake"], &lanes.json["items"][0]["mode"]),
+        (&json!("open"), &json!("enforce"))
+    );
+}
+
+#[tokio::test]
+pub async fn dead_letters_are_grouped_replayed_once_and_dropped() {
     let stage = Stage::new().await;
     let id = stage
         .dead_letter("charge", json!({"input": 1, "dedup": {}}))
@@ -181,7 +229,7 @@ async fn dead_letters_are_grouped_replayed_once_and_dropped() {
 }
 
 #[tokio::test]
-async fn keys_are_found_shown_with_their_ledger_and_released_by_naming_the_holder() {
+pub async fn keys_are_found_shown_with_their_ledger_and_released_by_naming_the_holder() {
     let stage = Stage::new().await;
     let body = json!({"task": "t", "input": {"a": 1}, "idempotency_key": "ORD-1", "producer": "shop"});
     let id = stage.submit(body.clone()).await;
@@ -249,7 +297,7 @@ async fn keys_are_found_shown_with_their_ledger_and_released_by_naming_the_holde
 }
 
 #[tokio::test]
-async fn a_bulk_act_is_planned_carried_out_and_can_be_aborted() {
+pub async fn a_bulk_act_is_planned_carried_out_and_can_be_aborted() {
     let stage = Stage::new().await;
     for n in 0..10 {
         stage.submit(json!({"task": "t", "input": n})).await;

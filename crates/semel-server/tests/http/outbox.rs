@@ -75,7 +75,7 @@ fn write(file: &Path, id: &str, task: &str) {
 }
 
 #[tokio::test]
-async fn committed_events_become_jobs_of_the_store_by_themselves() {
+pub async fn committed_events_become_jobs_of_the_store_by_themselves() {
     let mut shop = Shop::open(Millis::from_secs(300)).await;
     let empty = shop.stage.get("/v1/outbox").await.is(200);
     assert_eq!(empty.json["pending"], 0);
@@ -114,7 +114,7 @@ async fn committed_events_become_jobs_of_the_store_by_themselves() {
 }
 
 #[tokio::test]
-async fn a_parked_event_is_an_alert_and_can_be_tried_again_on_record() {
+pub async fn a_parked_event_is_an_alert_and_can_be_tried_again_on_record() {
     let mut shop = Shop::open(Millis::from_secs(300)).await;
     // The key of the event is held by something else: no number of tries helps.
     let held = json!({"task": "send_receipt", "input": {"order": 8}, "idempotency_key": "order-7-paid"});
@@ -177,7 +177,7 @@ async fn a_parked_event_is_an_alert_and_can_be_tried_again_on_record() {
 }
 
 #[tokio::test]
-async fn lag_is_measured_and_watched() {
+pub async fn lag_is_measured_and_watched() {
     let shop = Shop::open(Millis::from_secs(1)).await;
     // A closed task takes nothing: the event waits to be tried again.
     let close = json!({"intake": "closed"});
@@ -214,7 +214,7 @@ async fn lag_is_measured_and_watched() {
 }
 
 #[tokio::test]
-async fn an_outbox_out_of_reach_is_told_and_harms_nothing_else() {
+pub async fn an_outbox_out_of_reach_is_told_and_harms_nothing_else() {
     let shop = Shop::open(Millis::from_secs(300)).await;
     Connection::open(shop.file())
         .unwrap()
@@ -222,6 +222,10 @@ async fn an_outbox_out_of_reach_is_told_and_harms_nothing_else() {
         .unwrap();
     shop.stage
         .get("/v1/outbox")
+        .await
+        .refused(503, "outbox_unavailable");
+    shop.stage
+        .post("/v1/outbox/retry", json!({}))
         .await
         .refused(503, "outbox_unavailable");
     tokio::time::sleep(Duration::from_millis(1_100)).await;
@@ -236,7 +240,7 @@ async fn an_outbox_out_of_reach_is_told_and_harms_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_server_without_an_outbox_says_how_to_get_one() {
+pub async fn a_server_without_an_outbox_says_how_to_get_one() {
     let stage = Stage::new().await;
     let none = stage.get("/v1/outbox").await.refused(404, "not_found");
     assert_eq!(none.json["hint"], "semel serve --outbox URL");

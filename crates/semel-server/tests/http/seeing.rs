@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::stage::Stage;
 
 #[tokio::test]
-async fn counters_have_the_documented_names_and_can_be_exported() {
+pub async fn counters_have_the_documented_names_and_can_be_exported() {
     let stage = Stage::new().await;
     for _ in 0..3 {
         stage
@@ -52,7 +52,7 @@ async fn counters_have_the_documented_names_and_can_be_exported() {
 }
 
 #[tokio::test]
-async fn work_without_a_worker_is_an_alert_with_the_command_that_helps() {
+pub async fn work_without_a_worker_is_an_alert_with_the_command_that_helps() {
     let stage = Stage::new().await;
     let quiet = stage.get("/v1/alerts").await.is(200);
     assert_eq!(quiet.json["items"], json!([]), "{}", quiet.text);
@@ -71,7 +71,7 @@ async fn work_without_a_worker_is_an_alert_with_the_command_that_helps() {
 }
 
 #[tokio::test]
-async fn what_a_young_store_has_counted_is_within_every_window() {
+pub async fn what_a_young_store_has_counted_is_within_every_window() {
     // The first snapshot was once taken for the beginning of the window: what had failed before it was left out.
     let stage = Stage::new().await;
     stage.dead_letter("t", json!({"input": 1})).await;
@@ -85,7 +85,7 @@ async fn what_a_young_store_has_counted_is_within_every_window() {
 }
 
 #[tokio::test]
-async fn advice_names_the_producer_behind_a_storm_and_the_ttl_that_is_needed() {
+pub async fn advice_names_the_producer_behind_a_storm_and_the_ttl_that_is_needed() {
     let stage = Stage::new().await;
     assert_eq!(stage.get("/v1/advice").await.is(200).json["items"], json!([]));
     for _ in 0..31 {
@@ -114,7 +114,7 @@ async fn advice_names_the_producer_behind_a_storm_and_the_ttl_that_is_needed() {
 }
 
 #[tokio::test]
-async fn guarantees_health_and_readiness_are_told() {
+pub async fn guarantees_health_and_readiness_are_told() {
     let mut stage = Stage::new().await;
     assert_eq!(
         stage.get("/v1/guarantees").await.is(200).json["capabilities"]["name"],
@@ -137,7 +137,7 @@ async fn guarantees_health_and_readiness_are_told() {
 }
 
 #[tokio::test]
-async fn metrics_have_their_names_and_promtool_finds_nothing_wrong() {
+pub async fn metrics_have_their_names_and_promtool_finds_nothing_wrong() {
     let stage = Stage::new().await;
     stage
         .submit(json!({"task": "a\"b\\c", "input": 1, "idempotency_key": "k"}))
@@ -182,7 +182,69 @@ async fn metrics_have_their_names_and_promtool_finds_nothing_wrong() {
 }
 
 #[tokio::test]
-async fn the_stream_tells_of_an_absorbed_duplicate() {
+pub async fn keys_are_counted_by_hold() {
+    let stage = Stage::new().await;
+    stage
+        .submit(json!({"task": "t", "input": 1, "idempotency_key": "k"}))
+        .await;
+    for n in 0..2 {
+        stage
+            .submit(json!({"task": "t", "input": n, "unique": true}))
+            .await;
+    }
+    stage
+        .submit(json!({"task": "t", "input": 1, "dedup": {"key": "for-ever", "hold": "forever"}}))
+        .await;
+    let text = stage.get("/metrics").await.is(200).text;
+    for (hold, n) in [
+        ("until_started", 0),
+        ("until_finished", 2),
+        ("window", 1),
+        ("forever", 1),
+    ] {
+        let line = format!("semel_store_keys{{hold=\"{hold}\"}} {n}");
+        assert!(text.contains(&line), "{line} is missing in\n{text}");
+    }
+    let stats = stage.get("/v1/stats").await.is(200);
+    assert_eq!(
+        stats.json["keys_by_hold"],
+        json!({"until_finished": 2, "window": 1, "forever": 1})
+    );
+}
+
+#[test]
+fn rules_and_dashboard_speak_of_metrics_there_are() {
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+    let checked = std::process::Command::new("promtool")
+        .args(["check", "rules", "--lint=all", "--lint-fatal"])
+        .arg(format!("{docs}/prometheus-rules.yml"))
+        .output()
+        .expect("promtool is there: cargo xtask test installs it");
+    assert!(checked.status.success(), "{checked:?}");
+    let source = concat!(
+        include_str!("../../src/metrics.rs"),
+        include_str!("../../src/metrics/store.rs")
+    );
+    for file in ["prometheus-rules.yml", "grafana.json"] {
+        let text = std::fs::read_to_string(format!("{docs}/{file}")).unwrap();
+        let words = text.split(|c: char| !(c.is_ascii_lowercase() || c == '_'));
+        let metrics: std::collections::BTreeSet<&str> = words
+            .filter(|word| word.starts_with("semel_"))
+            .map(|word| word.strip_suffix("_bucket").unwrap_or(word))
+            .collect();
+        assert!(metrics.len() > 8, "{metrics:?}");
+        for metric in metrics {
+            let quoted = format!("\"{metric}\"");
+            assert!(
+                source.contains(&quoted),
+                "{file} names {metric}, which is not exported"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+pub async fn the_stream_tells_of_an_absorbed_duplicate() {
     let stage = Stage::new().await;
     let response = stage.request("GET", "/v1/stream").send().await.unwrap();
     assert_eq!(response.headers()["content-type"], "text/event-stream");

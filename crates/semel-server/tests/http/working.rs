@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::stage::Stage;
 
 #[tokio::test]
-async fn claims_are_strict_and_a_repeated_one_is_the_same() {
+pub async fn claims_are_strict_and_a_repeated_one_is_the_same() {
     let stage = Stage::new().await;
     stage.submit(json!({"task": "t", "input": 1})).await;
     for body in [
@@ -26,7 +26,7 @@ async fn claims_are_strict_and_a_repeated_one_is_the_same() {
 }
 
 #[tokio::test]
-async fn every_way_to_settle_is_understood_and_a_lost_lease_is_a_result() {
+pub async fn every_way_to_settle_is_understood_and_a_lost_lease_is_a_result() {
     let stage = Stage::new().await;
     for (result, extra, state) in [
         ("complete", json!({"output": 1}), "complete"),
@@ -86,7 +86,7 @@ async fn every_way_to_settle_is_understood_and_a_lost_lease_is_a_result() {
 }
 
 #[tokio::test]
-async fn a_step_that_may_have_happened_is_in_doubt_until_somebody_decides() {
+pub async fn a_step_that_may_have_happened_is_in_doubt_until_somebody_decides() {
     let stage = Stage::new().await;
     let id = stage.submit(json!({"task": "t", "input": 1})).await;
     let (_, fence) = stage.claim("t").await;
@@ -142,7 +142,7 @@ async fn a_step_that_may_have_happened_is_in_doubt_until_somebody_decides() {
 }
 
 #[tokio::test]
-async fn a_worker_over_http_confirms_an_effect_once_through_retry_and_replay() {
+pub async fn a_worker_over_http_confirms_an_effect_once_through_retry_and_replay() {
     let stage = Stage::new().await;
     let id = stage.submit(json!({"task": "t", "input": 1})).await;
     let step = |id: &str, fence: i64, phase: &str, name: &str| json!({"id": id, "fence": fence, "step": name, "phase": phase});
@@ -219,7 +219,7 @@ async fn a_worker_over_http_confirms_an_effect_once_through_retry_and_replay() {
 }
 
 #[tokio::test]
-async fn a_guard_is_reserved_once_and_answers_what_was_confirmed() {
+pub async fn a_guard_is_reserved_once_and_answers_what_was_confirmed() {
     let stage = Stage::new().await;
     let reserve = json!({"key": "invoice-7", "ttl_ms": 60_000});
     let fresh = stage.post("/v1/guard/reserve", reserve.clone()).await.is(200);
@@ -276,7 +276,7 @@ async fn a_guard_is_reserved_once_and_answers_what_was_confirmed() {
 }
 
 #[tokio::test]
-async fn events_reach_their_subscribers_once() {
+pub async fn events_reach_their_subscribers_once() {
     let stage = Stage::new().await;
     let event = json!({"input": {"order": 1}, "idempotency_key": "evt_1"});
     stage
@@ -312,7 +312,7 @@ async fn events_reach_their_subscribers_once() {
 }
 
 #[tokio::test]
-async fn schedules_are_set_shown_and_removed() {
+pub async fn schedules_are_set_shown_and_removed() {
     let stage = Stage::new().await;
     let path = "/v1/schedules/nightly";
     stage.get(path).await.refused(404, "not_found");

@@ -41,12 +41,30 @@ pub async fn hostile(stage: &Stage, text: &str) -> Vec<String> {
     stage.post("/v1/claims/extend", told).await.is(200);
     let park = json!({"settlements": [{"id": claimed, "fence": fence, "result": "park", "error": text}]});
     stage.post("/v1/claims/settle", park).await.is(200);
+    stage
+        .submit(json!({"task": text, "input": 1, "headers": {"h": text}, "meta": {"m": text}}))
+        .await;
+    let claim = json!({"worker": text, "tasks": [text], "max": 1, "lease_ms": 30_000});
+    let claim = stage.post("/v1/claims", claim).await.is(200);
+    let (done, fence) = (
+        claim.json["claims"][0]["job"]["id"].as_str().unwrap().to_owned(),
+        claim.json["claims"][0]["fence"].clone(),
+    );
+    for (phase, output) in [("begin", json!(null)), ("confirm", json!({ text: text }))] {
+        let mut step = json!({"id": done, "fence": fence, "step": text, "phase": phase});
+        if phase == "confirm" {
+            step["output"] = output;
+        }
+        stage.post("/v1/claims/steps", step).await.is(200);
+    }
+    let settle = json!({"settlements": [{"id": done, "fence": fence, "result": "complete", "output": text}]});
+    stage.post("/v1/claims/settle", settle).await.is(200);
     stage.post("/v1/pause", json!({"reason": text})).await.is(200);
     let schedule = json!({"cron": "@daily", "task": text, "input": text});
     stage.call("PUT", "/v1/schedules/hostile", schedule).await.is(200);
     let plan = json!({"action": "delete", "filter": {"task": text}, "reason": text});
     let plan = stage.post("/v1/operations", plan).await.is(200);
-    with_details(stage, &[&dead, &held], plan.json["id"].as_str().unwrap()).await
+    with_details(stage, &[&dead, &held, &done], plan.json["id"].as_str().unwrap()).await
 }
 
 /// A shop on an ordinary day.
@@ -71,12 +89,7 @@ pub async fn shop(stage: &Stage) -> Vec<String> {
         stage.post("/v1/claims/settle", done).await.is(200);
     }
     let running = stage.claim("charge_customer").await.0;
-    let dead = stage
-        .dead_letter(
-            "sync_invoice",
-            json!({"input": {"invoice": 1}, "queue": "reports"}),
-        )
-        .await;
+    let dead = uploaded_and_failed(stage).await;
     stage
         .dead_letter(
             "sync_invoice",
@@ -93,6 +106,8 @@ pub async fn shop(stage: &Stage) -> Vec<String> {
     stage.post("/v1/claims/settle", park).await.is(200);
     let schedule = json!({"cron": "30 8 * * MON", "task": "weekly_report", "input": {}});
     stage.call("PUT", "/v1/schedules/weekly", schedule).await.is(200);
+    let closed = json!({"intake": "closed", "for_ms": 900_000, "reason": "moving house"});
+    stage.call("PATCH", "/v1/tasks/send_mail", closed).await.is(200);
     let pause = json!({"reason": "the printer is on fire", "for_ms": 600_000});
     stage.post("/v1/queues/reports/pause", pause).await.is(200);
     let plan =
@@ -104,6 +119,33 @@ pub async fn shop(stage: &Stage) -> Vec<String> {
         plan.json["id"].as_str().unwrap(),
     )
     .await
+}
+
+/// A job that was tried twice, did one of its two effects, and failed for good.
+async fn uploaded_and_failed(stage: &Stage) -> String {
+    let invoice = json!({"task": "sync_invoice", "input": {"invoice": 1}, "queue": "reports"});
+    stage.submit(invoice).await;
+    let settle = async |id: &str, fence: i64, result: &str, error: &str| {
+        let mut one = json!({"id": id, "fence": fence, "result": result, "error": error});
+        if result == "retry" {
+            one["delay_ms"] = 0.into();
+        }
+        let settled = stage
+            .post("/v1/claims/settle", json!({"settlements": [one]}))
+            .await;
+        assert_eq!(settled.json["results"][0]["status"], "ok", "{settled:?}");
+    };
+    let (id, fence) = stage.claim("sync_invoice").await;
+    for step in [
+        json!({"id": id, "fence": fence, "step": "upload", "phase": "begin"}),
+        json!({"id": id, "fence": fence, "step": "upload", "phase": "confirm", "output": {"file": "invoice-1.pdf"}}),
+    ] {
+        stage.post("/v1/claims/steps", step).await.is(200);
+    }
+    settle(&id, fence, "retry", "the ledger answered 503 after 30 s").await;
+    let (id, fence) = stage.claim("sync_invoice").await;
+    settle(&id, fence, "fail", "card 4711 expired").await;
+    id
 }
 
 async fn with_details(stage: &Stage, jobs: &[&str], plan: &str) -> Vec<String> {

@@ -7,7 +7,7 @@ use crate::duration::Length;
 use crate::problem::Problem;
 
 /// The names there are.
-const NAMES: &str = "error_rate, duplicate_rate, oldest_waiting, lease_expirations, schedule_missed, paused, clock_skew, outbox_lag";
+const NAMES: &str = "error_rate, duplicate_rate, oldest_waiting, lease_expirations, schedule_missed, paused, clock_skew, outbox_lag, storage, expired_keys";
 
 /// Reads the thresholds; what is not said stays at its default, and a typo is refused.
 pub fn thresholds(table: &toml::Table) -> Result<Thresholds, Problem> {
@@ -16,18 +16,14 @@ pub fn thresholds(table: &toml::Table) -> Result<Thresholds, Problem> {
         match name.as_str() {
             "error_rate" => limits.error_rate = share(name, value)?,
             "duplicate_rate" => limits.duplicate_rate = share(name, value)?,
+            "storage" => limits.storage = share(name, value)?,
+            "expired_keys" => limits.expired_keys = number(name, value)?,
             "oldest_waiting" => limits.oldest_waiting = length(name, value)?,
             "schedule_missed" => limits.schedule_missed = length(name, value)?,
             "paused" => limits.paused = length(name, value)?,
             "clock_skew" => limits.clock_skew = length(name, value)?,
             "outbox_lag" => limits.outbox_lag = length(name, value)?,
-            "lease_expirations" => {
-                limits.lease_expirations = value.as_integer().filter(|n| *n >= 0).ok_or_else(|| {
-                    Problem::usage(format!(
-                        "alerts.{name}: allowed is a number of 0 or more, for ten minutes"
-                    ))
-                })?;
-            }
+            "lease_expirations" => limits.lease_expirations = number(name, value)?,
             other => {
                 return Err(Problem::usage(format!(
                     "there is no alert {other:?}: allowed is {NAMES}"
@@ -45,6 +41,11 @@ fn share(name: &str, value: &toml::Value) -> Result<f64, Problem> {
             "alerts.{name}: allowed is a share from 0 to 1, such as 0.05"
         ))
     })
+}
+
+fn number(name: &str, value: &toml::Value) -> Result<i64, Problem> {
+    let found = value.as_integer().filter(|n| *n >= 0);
+    found.ok_or_else(|| Problem::usage(format!("alerts.{name}: allowed is a number of 0 or more")))
 }
 
 fn length(name: &str, value: &toml::Value) -> Result<Millis, Problem> {

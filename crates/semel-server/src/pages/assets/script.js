@@ -2,18 +2,50 @@
 "use strict";
 
 const live = document.getElementById("live");
+document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
 async function refresh() {
   if (document.hidden) return;
   const response = await fetch(location.href, { headers: { accept: "text/html" }, redirect: "error" });
+  if (response.status === 401) { location.assign("/login"); return; }
   if (!response.ok) return;
   const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
   for (const part of document.querySelectorAll("[data-live]")) {
     const next = fresh.getElementById(part.id);
-    const busy = part.contains(document.activeElement) && document.activeElement.matches("input, select, textarea");
-    if (next && !busy && next.innerHTML !== part.innerHTML) part.replaceChildren(...next.childNodes);
+    if (next) become(part, next);
   }
   count();
+}
+
+// Makes what is there like what came, node by node. What did not change is not touched: focus, scrolling, what is
+// half typed and what was opened stay as they are, under the cursor and in the hands of whoever types.
+function become(node, next) {
+  if (node.nodeType === Node.TEXT_NODE) { if (node.data !== next.data) node.data = next.data; return; }
+  if (node.nodeType !== Node.ELEMENT_NODE || node.matches(".note")) return;
+  for (const { name, value } of [...next.attributes]) if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+  for (const { name } of [...node.attributes]) if (!next.hasAttribute(name) && name !== "open") node.removeAttribute(name);
+  const wanted = [...next.childNodes];
+  const keys = new Set(wanted.map(key));
+  const known = new Map();
+  for (const child of node.childNodes) known.set(key(child), [...(known.get(key(child)) ?? []), child]);
+  let at = node.firstChild;
+  for (const child of wanted) {
+    while (at && !keys.has(key(at))) { const gone = at; at = at.nextSibling; gone.remove(); }
+    const same = known.get(key(child))?.shift();
+    if (!same) { node.insertBefore(child, at); if (child.localName === "tr") child.classList.add("fresh"); continue; }
+    if (same === at) at = at.nextSibling; else node.insertBefore(same, at);
+    become(same, child);
+  }
+  while (at) { const gone = at; at = at.nextSibling; gone.remove(); }
+}
+
+// What a node is about: a row of another job is another row, and a lever on another queue another lever.
+function key(node) {
+  if (node.nodeType !== Node.ELEMENT_NODE) return "#" + node.nodeType;
+  const row = node.matches("tr, li") && (node.querySelector("[data-call]")?.dataset.call ?? node.querySelector("a[href]")?.getAttribute("href"));
+  const about = row || node.dataset.call || "";
+  const since = row ? node.querySelector("time")?.dateTime ?? "" : "";
+  return [node.localName, node.id, about, since].join(" ");
 }
 
 let due = 0;
@@ -28,6 +60,7 @@ if (live && document.querySelector("[data-live]")) {
   events.onerror = () => { live.textContent = "not live"; live.classList.remove("on"); };
   for (const kind of ["job", "duplicate", "alert", "stats", "lagged"]) events.addEventListener(kind, soon);
   addEventListener("pagehide", () => events.close());
+  document.addEventListener("visibilitychange", soon);
   setInterval(soon, 15000);
 } else if (live) {
   live.remove();
@@ -73,6 +106,29 @@ function body(form) {
   return said;
 }
 
+const OUTCOMES = {
+  accepted: "A new job would be made.",
+  duplicate: "It would be absorbed, and answered with the job that holds the key: ",
+  replaced: "It would take the place of what waits in the job that holds the key: ",
+  debounced: "It would take the place of what waits, and put it off: ",
+  deferred: "It would run after the job that holds the key: ",
+  rejected: "It would be refused, as this job holds the key: ",
+  conflict: "It would be refused: the key was used for something else, by the job ",
+};
+
+// The answer in a sentence, with a way to the job that is in the way.
+function explain(answer, place) {
+  if (!place) return;
+  place.textContent = OUTCOMES[answer.outcome] ?? "";
+  const job = answer.holder ?? answer.job;
+  if (!job || answer.outcome === "accepted") return;
+  const link = document.createElement("a");
+  link.href = "/jobs/" + encodeURIComponent(job.id);
+  link.textContent = job.id;
+  place.append(link, " (" + job.state + ")", answer.differs?.length ? ", which differs at " + answer.differs.join(" ") : "", ".");
+  if (answer.admissible_at) place.append(" A new job would be made from " + answer.admissible_at + " on.");
+}
+
 document.addEventListener("submit", async (event) => {
   const form = event.target;
   if (!form.dataset.call) return;
@@ -90,7 +146,7 @@ document.addEventListener("submit", async (event) => {
     if (!response.ok) { say(answer.detail + (answer.hint ? " – " + answer.hint : "")); return; }
     say("");
     const shown = form.dataset.show && document.getElementById(form.dataset.show);
-    if (shown) { shown.textContent = JSON.stringify(answer, null, 2); return; }
+    if (shown) { shown.textContent = JSON.stringify(answer, null, 2); explain(answer, document.getElementById(shown.id + "-said")); return; }
     if (form.dataset.then) { location.assign(form.dataset.then.replace("{id}", encodeURIComponent(answer.id ?? ""))); return; }
     form.reset();
     document.activeElement.blur();

@@ -57,7 +57,7 @@ pub fn attempts(attempts: &[AttemptView], page: &mut Page) {
         let worker = attempt.worker.as_ref().map_or("-", |worker| worker.as_str());
         table.row([
             end.attempt.to_string(),
-            paint(result_tone(end.result), result_word(end.result)),
+            paint(result_tone(end.result), crate::wording::ended(end.result)),
             relative(end.ended_at, page.now()),
             took,
             Table::cell(elide(worker, 24)),
@@ -74,19 +74,6 @@ pub fn steps(found: &[StepView], page: &mut Page) {
     }
     page.heading("Steps");
     page.table(&steps::of_a_job(found, page));
-}
-
-fn result_word(result: AttemptResult) -> &'static str {
-    match result {
-        AttemptResult::Complete => "complete",
-        AttemptResult::Error => "error",
-        AttemptResult::Failed => "failed",
-        AttemptResult::Snoozed => "snoozed",
-        AttemptResult::HandedBack => "handed back",
-        AttemptResult::Parked => "parked",
-        AttemptResult::Cancelled => "cancelled",
-        AttemptResult::Expired => "expired",
-    }
 }
 
 fn result_tone(result: AttemptResult) -> Tone {
