@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use semel_core::ids::Name;
+use semel_core::ids::{JobId, Name};
+use semel_core::memory::Naming;
 use semel_core::store::Store;
 use semel_core::time::ManualClock;
 
@@ -32,6 +33,17 @@ pub trait Harness: Send + Sync + 'static {
 
     /// Opens a place made by [`Harness::place`], in this process or another.
     fn join(&self, location: &str) -> Arc<dyn Store>;
+
+    /// Whether a token is known whatever it is sent with. Where a job is found by its key, a token that is sent by
+    /// mistake with another key is another submission.
+    fn tokens_stand_alone(&self) -> bool {
+        true
+    }
+
+    /// The id of a job, by its token and the key it holds or waits for: what the reference calls it too.
+    fn job_id(&self) -> Naming {
+        |token, _| JobId::from(token)
+    }
 }
 
 /// A store under test. Dropping it cleans up.

@@ -41,6 +41,7 @@ use crate::json::Json;
 use crate::limits;
 use crate::memory::alarm::Alarm;
 use crate::memory::changed::Changed;
+pub use crate::memory::inner::Naming;
 use crate::memory::inner::{Inner, Moment};
 use crate::store::{
     Act, ActOutcome, Capabilities, ClaimRequest, Claimed, Control, Document, Explanation, ExtendRequest,
@@ -87,6 +88,13 @@ impl MemoryStore {
             inner,
             alarm: Alarm::default(),
         }
+    }
+
+    /// The same with other ids, as a store gives them that adds to the token where the job is.
+    #[must_use]
+    pub fn naming(self, naming: Naming) -> Self {
+        self.lock().naming = naming;
+        self
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

@@ -1,7 +1,8 @@
 //! The campaigns of the S3 store at full length: what `cargo xtask faults s3` runs.
 //!
-//! First on a bucket in memory behind injected faults: `--submissions N` submissions, `--rounds N` races of 32 for one
-//! key, `--model N` transitions against the reference. Then on a real server: `--server-model N` transitions, `--storm
+//! First every state of the protocol in small scenarios, unless `--check 0`. Then on a bucket in memory behind injected
+//! faults: `--submissions N` submissions, `--rounds N` races of 32 for one key, `--model N` transitions against the
+//! reference; and claims beside `--finished N` finished jobs. Then on a real server: `--server-model N` transitions, `--storm
 //! N` rounds of a thousand submissions of one key, `--kills N` kills under load. `--server moto` takes the other
 //! server. Each prints its counts; a violation ends the run with a panic.
 
@@ -12,6 +13,11 @@ mod campaigns;
 #[allow(dead_code, reason = "as a test it has a main of its own")]
 #[path = "../tests/conformance.rs"]
 mod conformance;
+#[path = "../tests/history/mod.rs"]
+mod history;
+#[allow(dead_code, reason = "as a test it is run by its own functions")]
+#[path = "../tests/protocol.rs"]
+mod protocol;
 
 use std::process::ExitCode;
 
@@ -48,6 +54,8 @@ fn main() -> ExitCode {
             std::process::exit(2);
         })
     };
+    let check = number(take("--check", "1"));
+    let finished = number(take("--finished", "100000"));
     let submissions = number(take("--submissions", "10000"));
     let rounds = number(take("--rounds", "200"));
     let model = number(take("--model", "1000000"));
@@ -60,9 +68,12 @@ fn main() -> ExitCode {
     ];
     if !args.is_empty() {
         eprintln!(
-            "error: {args:?} is none of --submissions, --rounds, --model, --server-model, --storm, --kills, --seed, --server"
+            "error: {args:?} is none of --check, --submissions, --rounds, --finished, --model, --server-model, --storm, --kills, --seed, --server"
         );
         return ExitCode::from(2);
+    }
+    if check > 0 {
+        println!("== every state of the protocol\n{}", protocol::all());
     }
     if submissions > 0 {
         let count = usize::try_from(submissions).expect("fewer than fit into memory");
@@ -72,12 +83,26 @@ fn main() -> ExitCode {
         println!("== races of 32\n{}", campaigns::races(32, rounds, 20, seed));
     }
     under_faults(model, seed);
+    if finished > 0 {
+        beside_finished(finished);
+    }
     let args: Vec<String> = on_server
         .into_iter()
         .flat_map(|(name, value)| [name.to_owned(), value])
         .collect();
     println!("\n== on {kind:?}");
     with_server(kind, || campaign::run(S3, &args))
+}
+
+/// A claim costs the same requests beside ten finished jobs and beside many.
+fn beside_finished(finished: u64) {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
+    let few = runtime.block_on(history::beside(10));
+    let many = runtime.block_on(history::beside(finished));
+    println!(
+        "== claims of one job\nbeside 10 finished jobs {few:?}\nbeside {finished} finished jobs {many:?}"
+    );
+    assert_eq!(few.requests, many.requests, "finished jobs make claims dearer");
 }
 
 /// The model on a bucket whose writes go wrong.

@@ -5,6 +5,8 @@
 #[allow(dead_code, reason = "as a test it has a main of its own")]
 #[path = "../tests/conformance.rs"]
 mod conformance;
+#[path = "../tests/history/mod.rs"]
+mod history;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -258,40 +260,6 @@ async fn speed(server: &Server, count: u64) {
     figure("lifecycle, 64 at a time", rate, "≥ 0.1");
 }
 
-/// How long a claim of one takes, best of several, on a bucket in memory with so many finished jobs.
-async fn with_history(finished: u64) -> (f64, RequestCounts) {
-    let bucket: Arc<dyn ObjectStore> = Arc::new(object_store::memory::InMemory::new());
-    let url = "s3://memory/history";
-    let options = || semel_s3::S3Options::from_url(url).expect("a valid URL");
-    let store = S3Store::on(bucket.clone(), options(), None)
-        .await
-        .expect("the store opens");
-    for round in 0..finished / 1_000 {
-        let batch = (0..1_000).map(|n| plain(round * 1_000 + n)).collect();
-        store.submit(batch).await.expect("the store answers");
-        complete(&store, claim(&store, round, 1_000).await).await;
-    }
-    let worker = S3Store::on(bucket, options(), None)
-        .await
-        .expect("the store opens");
-    let mut best = f64::MAX;
-    let mut requests = RequestCounts::default();
-    for n in 0..20 {
-        store
-            .submit(vec![plain(10_000_000 + n)])
-            .await
-            .expect("the store answers");
-        let before = worker.requests();
-        let begun = now();
-        let claims = claim(&worker, 10_000_000 + n, 1).await;
-        best = best.min(begun.elapsed().as_secs_f64() * 1e3);
-        requests = worker.requests().since(&before);
-        assert_eq!(claims.len(), 1);
-        complete(&worker, claims).await;
-    }
-    (best, requests)
-}
-
 fn main() {
     let count = std::env::args()
         .nth(1)
@@ -304,10 +272,9 @@ fn main() {
         speed(&server, count).await;
         println!();
         for finished in [1_000, 100_000] {
-            let (best, requests) = with_history(finished).await;
+            let history::Cost { requests, time } = history::beside(finished).await;
             println!(
-                "claim of 1 beside {finished:6} finished jobs, in memory: {best:.3} ms, {} requests",
-                requests.total()
+                "claim of 1 beside {finished:6} finished jobs, in memory: {time:?}, {requests} requests"
             );
         }
     });

@@ -18,7 +18,7 @@ use crate::desk::{Committed, Desk, each};
 use crate::layout;
 use crate::record::{Arrival, Record};
 use crate::setup::Setup;
-use crate::submit::Ticket;
+use crate::submit::{Asked, Ticket};
 
 impl Desk {
     pub async fn act(&self, batch: Vec<Act>) -> Result<Vec<ActOutcome>, StoreError> {
@@ -73,10 +73,13 @@ impl Desk {
         setup: &Setup,
     ) -> Result<ActOutcome, StoreError> {
         if let Act::Replay { id, token } = act {
+            let answer = self.replay(&id, token, arrival, home, setup).await?;
+            if answer != ActOutcome::NotFound || !self.bring_home(&id, home).await? {
+                return Ok(answer);
+            }
             return self.replay(&id, token, arrival, home, setup).await;
         }
-        let recall = !matches!(act, Act::Release { .. });
-        self.change(home, recall, setup, |cell, moment| match &act {
+        let work = |cell: &mut Cell, moment: Moment| match &act {
             Act::Cancel { id } => cancel(cell, id, moment),
             Act::Retry { id } => retry(cell, id, moment),
             Act::Delete { id } => delete(cell, id, moment),
@@ -87,8 +90,14 @@ impl Desk {
                 resolution,
             } => resolve(cell, origin, step, resolution, moment),
             Act::Replay { .. } => ActOutcome::NotFound,
-        })
-        .await
+        };
+        let is_missing = |it: &ActOutcome| *it == ActOutcome::NotFound;
+        match &act {
+            Act::Release { .. } | Act::Replay { .. } => self.change(home, false, setup, work).await,
+            Act::Cancel { id } | Act::Retry { id } | Act::Delete { id } | Act::Resolve { origin: id, .. } => {
+                self.change_job(id, home, setup, is_missing, work).await
+            }
+        }
     }
 
     /// The letter is marked and the fresh job made in one write (contract 6.5).
@@ -102,6 +111,7 @@ impl Desk {
     ) -> Result<ActOutcome, StoreError> {
         let _turn = self.turn(home).await;
         let mut tried: Vec<(u64, ActOutcome)> = Vec::new();
+        let mut asked = Asked::new(token);
         let mut patience = Patience::new();
         loop {
             let loaded = self.read(home).await?;
@@ -117,11 +127,15 @@ impl Desk {
             if let Some(answer) = may_replay(&cell, id, setup, moment.now) {
                 return Ok(answer);
             }
-            if cell.find(&JobId::from(token)).is_some() {
+            if cell
+                .jobs
+                .iter()
+                .any(|job| layout::is_made_by(&job.spec.id, token))
+            {
                 return Ok(ActOutcome::Invalid(Act::token_taken()));
             }
             let pointed = self
-                .write_ticket(token, Some(home), setup, |cell| {
+                .write_ticket(&mut asked, Some(home), setup, |cell| {
                     cell.points_to = Some(Pointer {
                         cell: home.to_owned(),
                         at: moment.now,
@@ -131,11 +145,12 @@ impl Desk {
             if let Ticket::Before(_) = pointed {
                 return Ok(ActOutcome::Invalid(Act::token_taken()));
             }
-            let answer = replay_as(&mut cell, id, token, arrival, setup, moment);
+            let fresh = layout::job_id(token, layout::digest_of(home));
+            let answer = replay_as(&mut cell, id, fresh, arrival, setup, moment);
             let nonce = random();
             tried.push((nonce, answer.clone()));
             if let Committed::Done(stale) = self.commit(&loaded, cell, nonce, moment).await? {
-                self.sweep(stale).await?;
+                self.sweep(stale).await;
                 return Ok(answer);
             }
             patience.again("replaying").await?;
@@ -245,7 +260,7 @@ fn may_replay(cell: &Cell, id: &JobId, setup: &Setup, now: Timestamp) -> Option<
 fn replay_as(
     cell: &mut Cell,
     letter: &JobId,
-    token: Token,
+    id: JobId,
     arrival: Arrival,
     setup: &Setup,
     moment: Moment,
@@ -253,7 +268,6 @@ fn replay_as(
     let Some(record) = cell.find(letter) else {
         return ActOutcome::NotFound;
     };
-    let id = JobId::from(token);
     let lane = record.lane();
     let keyed = record.spec.key.is_some();
     let life = lifecycle::replay(&record.life, keyed, moment.now, cell.next_generation(moment));

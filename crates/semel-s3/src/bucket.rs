@@ -321,28 +321,46 @@ impl Patience {
     }
 }
 
+/// Whether the endpoint says that this is not allowed. Of lists it is only said in words.
+fn is_forbidden(error: &Error) -> bool {
+    match error {
+        Error::PermissionDenied { .. } => true,
+        Error::Generic { source, .. } => {
+            let said = format!("{source:?}");
+            said.contains("status: 403") || said.contains("AccessDenied")
+        }
+        _ => false,
+    }
+}
+
 fn is_final(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::PermissionDenied { .. }
-            | Error::Unauthenticated { .. }
-            | Error::NotSupported { .. }
-            | Error::NotImplemented { .. }
-            | Error::InvalidPath { .. }
-    )
+    is_forbidden(error)
+        || matches!(
+            error,
+            Error::Unauthenticated { .. }
+                | Error::NotSupported { .. }
+                | Error::NotImplemented { .. }
+                | Error::InvalidPath { .. }
+        )
 }
 
 fn refused(doing: &str, error: Error) -> StoreError {
+    let lacking = match doing {
+        "reading" => "s3:GetObject",
+        "writing" => "s3:PutObject",
+        "deleting" => "s3:DeleteObject",
+        _ => "s3:ListBucket",
+    };
     let hint = match &error {
-        Error::PermissionDenied { .. } => {
-            "the credentials need s3:GetObject, s3:PutObject, s3:DeleteObject and s3:ListBucket on this prefix"
-        }
-        Error::Unauthenticated { .. } => "check the access key, its secret, and the region",
-        _ => "this needs an S3-compatible endpoint with conditional writes",
+        error if is_forbidden(error) => format!(
+            "the credentials lack {lacking} here; they need s3:GetObject, s3:PutObject and s3:DeleteObject on the objects and s3:ListBucket on the bucket"
+        ),
+        Error::Unauthenticated { .. } => "check the access key, its secret, and the region".to_owned(),
+        _ => "this needs an S3-compatible endpoint with conditional writes".to_owned(),
     };
     StoreError::Refused {
         reason: format!("{doing} an object is refused: {error}"),
-        hint: hint.to_owned(),
+        hint,
     }
 }
 

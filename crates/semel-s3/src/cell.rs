@@ -43,10 +43,12 @@ pub struct Cell {
     /// Jobs, in the order they came.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<Record>,
-    /// Jobs of this key that have ended and were moved out: each is in the object of its token, and is there only
-    /// as long as it is named here.
+    /// In the cell of a key: copies of its jobs in objects of tokens that do not count.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub moved: Vec<JobId>,
+    pub dead: Vec<Dead>,
+    /// In the object of a token: its job came from the cell of its key, by this move.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copied_by: Option<u64>,
     /// Steps of these jobs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
@@ -101,6 +103,9 @@ pub struct Cell {
     /// Nothing is in it any more: about to be deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub closed: Option<Timestamp>,
+    /// Jobs that this change removes, whose lines go with them.
+    #[serde(skip)]
+    pub unlogged: Vec<JobId>,
 }
 
 fn is_zero(n: &i64) -> bool {
@@ -141,6 +146,18 @@ pub struct About {
 pub struct Pointer {
     pub cell: String,
     pub at: Timestamp,
+}
+
+/// Copies of jobs that do not count.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dead {
+    /// The move that made them.
+    pub by: u64,
+    pub jobs: Vec<JobId>,
+    pub at: Timestamp,
+    /// The move may still be going on: its copies are to be left alone.
+    #[serde(default)]
+    pub moving: bool,
 }
 
 /// What was counted in one lane.
@@ -426,16 +443,22 @@ impl Cell {
     }
 
     /// Says the newest job in the plainest words.
-    pub fn describe(&mut self, now: Timestamp) {
+    pub fn describe(&mut self, name: &str, now: Timestamp) {
         let newest = self.jobs.iter().max_by_key(|job| {
             let generation = job.life.holding.as_ref().map(|holding| holding.generation);
             (generation, job.arrival)
         });
-        self.about = newest.map(|job| About::of(job, now)).unwrap_or_default();
+        self.about = newest.map(|job| About::of(job, name, now)).unwrap_or_default();
     }
 
     pub fn find(&self, id: &JobId) -> Option<&Record> {
         self.jobs.iter().find(|job| job.spec.id == *id)
+    }
+
+    /// Whether a copy of a job in the object of a token is the job; asked of the cell of its key.
+    pub fn lets_count(&self, id: &JobId, copy: &Cell) -> bool {
+        let is_dead = |dead: &Dead| Some(dead.by) == copy.copied_by && dead.jobs.contains(id);
+        copy.copied_by.is_some() && self.find(id).is_none() && !self.dead.iter().any(is_dead)
     }
 
     /// Adds to a counter.
@@ -463,14 +486,14 @@ impl Tally {
 }
 
 impl About {
-    fn of(job: &Record, now: Timestamp) -> Self {
+    fn of(job: &Record, name: &str, now: Timestamp) -> Self {
         let key = job.spec.key.as_ref();
         About {
             key: key.and_then(|key| key.text.as_deref()).map(str::to_owned),
             key_hash: key.map(|key| key.digest),
             scope: key.map(|key| key.scope.to_string()),
             task_id: Some(job.spec.id.clone()),
-            task_key: Some(crate::layout::task(job.spec.id.as_str())),
+            task_key: Some(name.to_owned()),
             created_at: Some(job.spec.enqueued_at),
             expires_at: job.life.holding.as_ref().and_then(|holding| holding.expires_at),
             task_type: Some(job.spec.task.clone()),

@@ -13,7 +13,7 @@ use semel_core::time::Timestamp;
 
 use crate::cell::{Cell, Claim};
 use crate::clock::{Moment, host_seconds, random};
-use crate::desk::{Committed, Desk, Loaded, at_once};
+use crate::desk::{Committed, Desk, Loaded, at_once, lock};
 use crate::layout::{self, Hint};
 use crate::record::Record;
 use crate::setup::Setup;
@@ -24,6 +24,10 @@ const NAMED_LANES: usize = 8;
 const LEFTOVER: i64 = 86_400;
 /// Rounds of one claim, when all it went for was taken by others.
 const ROUNDS: usize = 4;
+/// Rounds of one claim, when all it went for led to nothing.
+const VAIN_ROUNDS: usize = 50;
+/// How long a hint that led to nothing is passed over, in milliseconds: what it is about may still come.
+const PASSED_OVER: i64 = 10_000;
 
 /// What became of a hint.
 enum Tried {
@@ -51,16 +55,17 @@ impl Desk {
             return self.claimed(&claim, request.token).await;
         }
         let mut given = Vec::new();
-        for round in 0..ROUNDS {
+        let mut races = 0;
+        for round in 0..VAIN_ROUNDS {
             let hints = self.candidates(&request, &setup).await?;
             if hints.is_empty() {
                 break;
             }
             let moment = self.moment();
-            let until = moment.now.plus(request.lease);
+            let until = self.lease_until(request.lease);
             let jobs: Vec<(String, JobId)> = hints
                 .iter()
-                .filter_map(|hint| Some((hint.cell.clone(), JobId::new(hint.id.clone()).ok()?)))
+                .map(|hint| (hint.cell.clone(), hint.id.clone()))
                 .collect();
             let entry = format!("{}-{round}", request.token);
             let (advertised, before) = tokio::join!(
@@ -72,8 +77,11 @@ impl Desk {
                 return self.claimed(&claim, request.token).await;
             }
             let (leased, raced) = self.lease(hints, &request, until, &setup).await?;
+            let ids = leased.iter().map(|claimed| &claimed.job.id);
+            lock(&self.entries).opened(&layout::lease(until, &entry), ids);
             given.extend(leased);
-            if !given.is_empty() || !raced {
+            races += usize::from(raced);
+            if !given.is_empty() || races == ROUNDS {
                 break;
             }
         }
@@ -222,6 +230,9 @@ impl Desk {
                     skip = Some(layout::after_band(lane, hint.band));
                     break;
                 }
+                if self.passes_over(&hint.name, now) {
+                    continue;
+                }
                 hint.written = one.written;
                 due.push(hint);
             }
@@ -234,6 +245,19 @@ impl Desk {
                 return Ok(due);
             }
         }
+    }
+
+    /// Whether a hint led to nothing a moment ago.
+    fn passes_over(&self, hint: &str, now: Timestamp) -> bool {
+        let vain = lock(&self.vain);
+        vain.get(hint)
+            .is_some_and(|at| (0..PASSED_OVER).contains(&(now.as_millis() - at)))
+    }
+
+    fn pass_over(&self, hint: &str, now: Timestamp) {
+        let mut vain = lock(&self.vain);
+        vain.retain(|_, at| (0..PASSED_OVER).contains(&(now.as_millis() - *at)));
+        vain.insert(hint.to_owned(), now.as_millis());
     }
 
     /// Leases as many as are wanted, in order; says whether others were faster anywhere.
@@ -265,8 +289,9 @@ impl Desk {
             }
         }
         self.contended.store(raced, Ordering::Relaxed);
-        let stale = stale.into_inner().unwrap_or_default();
-        self.sweep(stale).await?;
+        let mut stale = stale.into_inner().unwrap_or_default();
+        stale.extend(lock(&self.entries).spent());
+        self.sweep(stale).await;
         Ok((given, raced))
     }
 
@@ -278,11 +303,17 @@ impl Desk {
         setup: &Setup,
         stale: &std::sync::Mutex<Vec<String>>,
     ) -> Result<Tried, StoreError> {
-        let Ok(id) = JobId::new(hint.id.clone()) else {
-            return Ok(Tried::Nothing);
-        };
+        let id = hint.id.clone();
         let _turn = self.turn(&hint.cell).await;
-        let mut loaded = self.recall(&hint.cell).await?;
+        let mut loaded = match self.recall(&hint.cell).await {
+            Err(error @ StoreError::Corrupt { .. }) => {
+                // One broken object does not stop other work (contract 9.5); the doctor tells of it.
+                tracing::warn!(%error, "a job is passed over");
+                self.pass_over(&hint.name, self.moment().now);
+                return Ok(Tried::Nothing);
+            }
+            loaded => loaded?,
+        };
         let mut raced = false;
         loop {
             let moment = self.moment();
@@ -298,12 +329,14 @@ impl Desk {
                     return Ok(Tried::Taken);
                 }
                 self.mind(&hint, &loaded, &id, stale).await?;
+                self.pass_over(&hint.name, moment.now);
                 return Ok(Tried::Nothing);
             }
             let claimed = take(&mut cell, &id, request, until, &self.fence, moment);
             let leased = || claimed.map_or(Tried::Nothing, |claimed| Tried::Leased(Box::new(claimed)));
             let nonce = random();
             if let Committed::Done(hints) = self.commit(&loaded, cell, nonce, moment).await? {
+                self.advertise_late(until, &hint.cell, &id).await?;
                 stale.lock().expect("nobody panics with it").extend(hints);
                 return Ok(leased());
             }

@@ -113,6 +113,14 @@ impl Time {
         }
     }
 
+    /// How much later than this it may be.
+    pub fn slack(&self) -> Millis {
+        match self {
+            Time::Given(_) => Millis::new(0),
+            Time::Server(_) => Millis::from_secs(1),
+        }
+    }
+
     /// How finely it tells time.
     pub fn resolution(&self) -> Millis {
         match self {

@@ -52,7 +52,7 @@ impl Desk {
             })
             .await?;
         lock(&self.queues).remove(queue);
-        self.sweep(vec![layout::queue(queue)]).await?;
+        self.sweep(vec![layout::queue(queue)]).await;
         // What they held is free already; here their objects are tidied up, and who followed them follows.
         let jobs = before.iter().flat_map(|(_, cell)| &cell.jobs);
         let seen = jobs.filter(|job| job.spec.queue == *queue && !job.stub).count();

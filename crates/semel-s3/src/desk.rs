@@ -6,7 +6,7 @@
 //!    are there before the cell says so. A hint is a question, the cell is the answer.
 //! 3. An entry of an index goes only after the entry for where the job is now is there.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::BoxFuture;
@@ -15,13 +15,14 @@ use semel_core::error::StoreError;
 use semel_core::ids::{JobId, Name};
 use semel_core::job::Phase;
 use semel_core::store::log_feed;
-use semel_core::time::Timestamp;
+use semel_core::time::{Millis, Timestamp};
 
 use crate::bucket::{Bucket, Patience, Tag, Written};
 use crate::cell::Cell;
 use crate::clock::{Moment, Time, random};
+use crate::entries::Entries;
 use crate::layout;
-use crate::record::Arrival;
+use crate::record::{Arrival, Record};
 use crate::setup::Setup;
 use crate::wake::Wake;
 
@@ -56,6 +57,12 @@ pub struct Desk {
     pub contended: std::sync::atomic::AtomicBool,
     /// The highest fence this handle has given.
     pub fence: std::sync::atomic::AtomicI64,
+    /// The lease entries of this handle.
+    pub entries: Mutex<Entries>,
+    /// Objects that cannot be read, and why.
+    pub broken: Mutex<BTreeMap<String, String>>,
+    /// Hints that led to nothing, and when, in the store's milliseconds.
+    pub vain: Mutex<HashMap<String, i64>>,
     /// When lease entries were last looked through, in the store's milliseconds.
     pub swept: std::sync::atomic::AtomicI64,
     /// Queues and tasks known to be in use.
@@ -133,6 +140,9 @@ impl Desk {
             claiming: tokio::sync::Mutex::default(),
             contended: std::sync::atomic::AtomicBool::new(false),
             fence: std::sync::atomic::AtomicI64::new(0),
+            entries: Mutex::default(),
+            broken: Mutex::default(),
+            vain: Mutex::default(),
             swept: std::sync::atomic::AtomicI64::new(i64::MIN),
             queues: Mutex::default(),
             tasks: Mutex::default(),
@@ -141,6 +151,12 @@ impl Desk {
 
     pub fn moment(&self) -> Moment {
         self.time.moment()
+    }
+
+    /// When a lease of some length that is given now runs out. Others may read a later time than this handle does: to
+    /// them it must not seem to have begun earlier.
+    pub fn lease_until(&self, lease: Millis) -> Timestamp {
+        self.moment().now.plus(lease).plus(self.time.slack())
     }
 
     /// The next place in the order of arrival.
@@ -183,13 +199,14 @@ impl Desk {
                     .cloned();
                 let cell = match known {
                     Some((_, cell)) => cell,
-                    None => Arc::new(Cell::decode(name, &bytes)?),
+                    None => Arc::new(self.decode(name, &bytes)?),
                 };
                 self.time.heard(cell.at);
                 self.remember(name, &tag, &cell);
                 Some((tag, cell))
             }
             None => {
+                lock(&self.broken).remove(name);
                 lock(&self.seen).remove(name);
                 None
             }
@@ -199,6 +216,17 @@ impl Desk {
             base,
             remembered: false,
         })
+    }
+
+    /// What cannot be read is noted, for the doctor.
+    fn decode(&self, name: &str, bytes: &[u8]) -> Result<Cell, StoreError> {
+        let decoded = Cell::decode(name, bytes);
+        let mut broken = lock(&self.broken);
+        match &decoded {
+            Ok(_) => broken.remove(name),
+            Err(error) => broken.insert(name.to_owned(), error.to_string()),
+        };
+        decoded
     }
 
     /// A cell as it was last seen, or read.
@@ -251,7 +279,9 @@ impl Desk {
         }
         let mut due = lock(&self.due);
         for job in &cell.jobs {
-            homes.insert(job.spec.id.clone(), name.to_owned());
+            if layout::parts_of(&job.spec.id).is_some_and(|(_, key)| key.is_none()) {
+                homes.insert(job.spec.id.clone(), name.to_owned());
+            }
             if let (Phase::Running, Some(until)) = (job.life.phase, job.life.until) {
                 due.insert((until, name.to_owned()));
             }
@@ -277,28 +307,21 @@ impl Desk {
         late
     }
 
-    /// The cell a job is written in, if there is such a job or was one. One that was moved out is brought home.
+    /// The cell a job is written in, if there can be such a job. With a key its id says it.
     pub async fn home(&self, id: &JobId) -> Result<Option<String>, StoreError> {
-        let home = self.address(id).await?;
-        if let Some(home) = &home
-            && self.seen_cell(home).is_some_and(|cell| cell.moved.contains(id))
-        {
-            self.bring_home(id, home).await?;
+        let Some((token, key)) = layout::parts_of(id) else {
+            return Ok(None);
+        };
+        if let Some(digest) = key {
+            return Ok(Some(layout::key_cell(digest)));
         }
-        Ok(home)
-    }
-
-    /// The cell a job belongs to, if there is such a job or was one.
-    pub async fn address(&self, id: &JobId) -> Result<Option<String>, StoreError> {
         let known = lock(&self.homes).get(id).cloned();
         if let Some(home) = known
             && self.seen_cell(&home).is_some_and(|cell| cell.find(id).is_some())
         {
             return Ok(Some(home));
         }
-        let Some(name) = layout::task_of(id) else {
-            return Ok(None);
-        };
+        let name = layout::task(&token.to_string());
         let loaded = self.read(&name).await?;
         let Some((_, cell)) = &loaded.base else {
             return Ok(None);
@@ -320,6 +343,26 @@ impl Desk {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
         self.stripes[(hash % STRIPES as u64) as usize].lock().await
+    }
+
+    /// Changes the cell of a job. One that is missing there has perhaps moved out: it is brought home, and asked again.
+    pub async fn change_job<T: Clone>(
+        &self,
+        id: &JobId,
+        home: &str,
+        setup: &Setup,
+        is_missing: impl Fn(&T) -> bool,
+        mut work: impl FnMut(&mut Cell, Moment) -> T,
+    ) -> Result<T, StoreError> {
+        let mut tries = 0;
+        loop {
+            let answer = self.change(home, true, setup, &mut work).await?;
+            tries += 1;
+            // More than once only where others move it at the same time.
+            if !is_missing(&answer) || tries > 3 || !self.bring_home(id, home).await? {
+                return Ok(answer);
+            }
+        }
     }
 
     /// Changes a cell: `work` decides on a copy of it, as often as it takes to write what it decided over exactly
@@ -363,7 +406,7 @@ impl Desk {
             tried.push((nonce, answer.clone()));
             match self.commit(&loaded, cell, nonce, moment).await? {
                 Committed::Done(stale) => {
-                    self.sweep(stale).await?;
+                    self.sweep(stale).await;
                     return Ok(answer);
                 }
                 Committed::Again => {}
@@ -394,7 +437,8 @@ impl Desk {
             .as_ref()
             .map(|(_, cell)| cell.clone())
             .unwrap_or_default();
-        let (mut fresh, mut stale, mut feeds) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut fresh, mut stale) = (Vec::new(), Vec::new());
+        let feeds = std::mem::take(&mut cell.unlogged);
         let mut ends = false;
         for job in &mut cell.jobs {
             let old = before.find(&job.spec.id);
@@ -411,35 +455,35 @@ impl Desk {
             } else if old.is_none_or(|old| old.life.phase != job.life.phase) {
                 ends |= job.life.phase.is_terminal();
             }
-            if old.is_some_and(|old| old.logged && !job.logged) {
-                feeds.push(job.spec.id.clone());
-            }
         }
         for old in &before.jobs {
             if cell.find(&old.spec.id).is_none() {
                 stale.extend(old.spot().map(|_| layout::hint(name, old)));
                 ends |= !old.life.phase.is_terminal();
-                if old.logged {
-                    feeds.push(old.spec.id.clone());
-                }
             }
         }
         let work = !fresh.is_empty();
         let hints = fresh.iter().map(|hint| self.bucket.put(hint, Vec::new()).boxed());
         at_once(hints.collect()).await?;
-        cell.describe(moment.now);
+        cell.describe(name, moment.now);
         cell.at = moment.now;
         cell.sign(nonce);
         let tag = loaded.base.as_ref().map(|(tag, _)| tag);
         let tag = match self.bucket.write(name, cell.encode(), tag).await? {
             Written::Done(Some(tag)) => Some(tag),
             Written::Done(None) => None,
-            Written::Refused | Written::Undecided => {
+            said @ (Written::Refused | Written::Undecided) => {
                 lock(&self.seen).remove(name);
                 let read = self.read(name).await?;
                 match &read.base {
                     Some((_, now)) if now.was_written_by(nonce) => None,
-                    _ => return Ok(Committed::Again),
+                    now => {
+                        let lost = said == Written::Refused && now.as_ref().map(|(tag, _)| tag) != tag;
+                        if let (true, Some((_, now))) = (lost, now) {
+                            self.withdraw(name, fresh, now).await;
+                        }
+                        return Ok(Committed::Again);
+                    }
                 }
             }
         };
@@ -453,11 +497,20 @@ impl Desk {
         Ok(Committed::Done(stale))
     }
 
-    /// Removes index entries that are out of date.
-    pub async fn sweep(&self, names: Vec<String>) -> Result<(), StoreError> {
-        match names.is_empty() {
-            true => Ok(()),
-            false => self.bucket.delete(names).await,
+    /// Takes back the hints of a write that lost: it was refused, and what it was about has changed, so it will never
+    /// be done. A hint that the winner has advertised as well is his.
+    async fn withdraw(&self, name: &str, mut hints: Vec<String>, now: &Cell) {
+        let current: Vec<String> = now.jobs.iter().map(|job| layout::hint(name, job)).collect();
+        hints.retain(|hint| !current.contains(hint));
+        self.sweep(hints).await;
+    }
+
+    /// Removes index entries that are out of date. What cannot be removed now is found to be out of date later.
+    pub async fn sweep(&self, names: Vec<String>) {
+        if !names.is_empty()
+            && let Err(error) = self.bucket.delete(names).await
+        {
+            tracing::warn!(%error, "entries that are out of date stay for now");
         }
     }
 
@@ -481,7 +534,14 @@ impl Desk {
             let look = async move {
                 let cell = match known {
                     Some(cell) => Some(cell),
-                    None => self.read(&one.name).await?.base.map(|(_, cell)| cell),
+                    None => match self.read(&one.name).await {
+                        Err(error @ StoreError::Corrupt { .. }) => {
+                            // One broken object does not stop other work (contract 9.5); the doctor tells of it.
+                            tracing::warn!(%error, "an object is passed over");
+                            None
+                        }
+                        read => read?.base.map(|(_, cell)| cell),
+                    },
                 };
                 Ok(cell.map(|cell| (one.name, cell)))
             };
@@ -495,14 +555,13 @@ impl Desk {
     pub async fn cells(&self, setup: &Setup) -> Result<(Vec<(String, Arc<Cell>)>, u64), StoreError> {
         let (cells, bytes) = self.all(&[layout::KEYS, layout::TASKS]).await?;
         let moment = self.moment();
-        let moved: HashSet<(&str, &JobId)> = cells
-            .iter()
-            .flat_map(|(name, cell)| cell.moved.iter().map(move |id| (name.as_str(), id)))
-            .collect();
-        // A job that was moved out is there as long as its key says so.
-        let is_left = |cell: &Cell| {
-            let key = cell.points_to.as_ref().map(|pointer| pointer.cell.as_str());
-            key.is_some_and(|key| !cell.jobs.iter().all(|job| moved.contains(&(key, &job.spec.id))))
+        // The copy of a job is the job only if the cell of its key lets it count.
+        let is_left = |copy: &Cell| {
+            let key = copy.points_to.as_ref().map(|pointer| pointer.cell.as_str());
+            let at = key.map(|key| cells.binary_search_by(|(name, _)| name.as_str().cmp(key)));
+            let key = at.and_then(Result::ok).map(|at| &cells[at].1);
+            let counts = |job: &Record| key.is_some_and(|key| key.lets_count(&job.spec.id, copy));
+            copy.copied_by.is_some() && !copy.jobs.iter().all(counts)
         };
         let left: HashSet<String> = cells
             .iter()
@@ -517,6 +576,7 @@ impl Desk {
             let mut shown = Cell::clone(&cell);
             if left {
                 shown.jobs.clear();
+                shown.steps.clear();
             }
             shown.void(setup, moment);
             (name, Arc::new(shown))

@@ -13,7 +13,7 @@ use semel_core::store::Finding;
 
 use crate::cell::{Cell, Pointer};
 use crate::clock::random;
-use crate::desk::{Desk, at_once};
+use crate::desk::{Desk, at_once, lock};
 use crate::inspect::Sight;
 use crate::layout;
 use crate::record::{Lane, Record};
@@ -24,6 +24,8 @@ impl Desk {
         let sight = self.sight().await?;
         let mut findings = Vec::new();
         check_keys(&sight, &mut findings);
+        let broken = lock(&self.broken).clone();
+        findings.extend(broken.into_values().map(|what| told("I30", what)));
         check_counts(&sight, &self.count_all().await?.lanes, &mut findings);
         self.check_indexes(&sight, repair, &mut findings).await?;
         Ok(findings)
@@ -57,8 +59,17 @@ impl Desk {
                 if missing {
                     findings.extend(self.lost_entry(name, job, repair).await?);
                 }
-                let task = layout::task(job.spec.id.as_str());
-                if task != *name && !pointers.contains(&(task.as_str(), name.as_str())) {
+                let Some((token, key)) = layout::parts_of(&job.spec.id) else {
+                    findings.push(told(
+                        "I13",
+                        format!("{} is an id that leads nowhere", job.spec.id),
+                    ));
+                    continue;
+                };
+                // With a key the id says where the job is. Without one it is in the object of its token, or that says
+                // where it is.
+                let task = layout::task(&token.to_string());
+                if key.is_none() && task != *name && !pointers.contains(&(task.as_str(), name.as_str())) {
                     findings.extend(self.lost_pointer(name, &task, job, repair).await?);
                 }
             }
@@ -167,10 +178,10 @@ fn check_keys(sight: &Sight, findings: &mut Vec<Finding>) {
         let holders = cell.jobs.iter().filter(|job| job.life.is_holder(sight.now));
         let count = holders.count();
         if count > 1 {
-            findings.push(broken("I1", format!("the key of {name} is held by {count} jobs")));
+            findings.push(told("I1", format!("the key of {name} is held by {count} jobs")));
         }
         for job in cell.jobs.iter().filter(|job| is_overdue(job, sight)) {
-            findings.push(broken(
+            findings.push(told(
                 "I12",
                 format!("{} has ended and holds its key", job.spec.id),
             ));
@@ -195,7 +206,7 @@ fn check_counts(sight: &Sight, lanes: &BTreeMap<Lane, Counts>, findings: &mut Ve
         let counted = lanes.get(&lane).map_or(0, |counts| counts.get(Counter::Accepted));
         if counted < jobs {
             let Lane { queue, task } = lane;
-            findings.push(broken(
+            findings.push(told(
                 "I25",
                 format!("{queue}/{task} has {jobs} jobs, more than it accepted"),
             ));
@@ -203,7 +214,7 @@ fn check_counts(sight: &Sight, lanes: &BTreeMap<Lane, Counts>, findings: &mut Ve
     }
 }
 
-fn broken(invariant: &'static str, what: String) -> Finding {
+fn told(invariant: &'static str, what: String) -> Finding {
     Finding {
         invariant,
         what,

@@ -206,7 +206,7 @@ impl Desk {
             .await?;
         match turned {
             true => Ok(()),
-            false => self.sweep(vec![page.object.clone()]).await,
+            false => self.bucket.delete(vec![page.object.clone()]).await,
         }
     }
 
@@ -253,7 +253,7 @@ impl Desk {
         let listed = self.bucket.list(&layout::feed(feed), None, usize::MAX).await?;
         let names: Vec<String> = listed.into_iter().map(|one| one.name).collect();
         self.forget(&names);
-        self.sweep(names).await
+        self.bucket.delete(names).await
     }
 
     /// Removes the oldest entries of feeds that are too long; says how many.
@@ -297,7 +297,7 @@ impl Desk {
                     gone
                 })
                 .await?;
-            self.sweep(gone).await?;
+            self.bucket.delete(gone).await?;
         }
         Ok(most - left)
     }

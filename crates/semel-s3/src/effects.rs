@@ -35,7 +35,8 @@ impl Desk {
                 let Some(home) = home else {
                     return Ok(StepOutcome::NotFound);
                 };
-                self.change(&home, true, setup, |cell, moment| {
+                let is_missing = |it: &StepOutcome| *it == StepOutcome::NotFound;
+                self.change_job(&request.id, &home, setup, is_missing, |cell, moment| {
                     take_step(cell, &request, &self.namespace, moment)
                 })
                 .await
@@ -53,6 +54,9 @@ impl Desk {
                     return Ok(Vec::new());
                 };
                 let mut cell = self.read(&home).await?.cell();
+                if let Some(copy) = self.copy_of(&origin, &home, &cell).await? {
+                    cell = Cell::clone(&copy);
+                }
                 cell.void(&setup, self.moment());
                 let of_chain = cell.steps.iter().filter(|step| step.origin == origin);
                 of_chain.map(|step| self.step_view(&cell, step)).collect()

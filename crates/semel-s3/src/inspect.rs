@@ -104,18 +104,16 @@ impl Desk {
     /// A job as it is stored.
     pub async fn record(&self, id: &JobId) -> Result<Option<Record>, StoreError> {
         let setup = self.setup().await?;
-        let Some(home) = self.address(id).await? else {
+        let Some(home) = self.home(id).await? else {
             return Ok(None);
         };
-        let loaded = self.read(&home).await?;
-        let job = loaded.base.as_ref().and_then(|(_, cell)| cell.find(id)).cloned();
-        let job = match loaded
-            .base
-            .as_ref()
-            .is_some_and(|(_, cell)| cell.moved.contains(id))
-        {
-            true => job.or(self.moved_out(id).await?),
-            false => job,
+        let cell = self.read(&home).await?.cell();
+        let job = match cell.find(id) {
+            Some(job) => Some(job.clone()),
+            None => self
+                .copy_of(id, &home, &cell)
+                .await?
+                .and_then(|copy| copy.find(id).cloned()),
         };
         Ok(job.filter(|job| !setup.is_void(job)))
     }

@@ -15,6 +15,7 @@ use semel_core::view::HolderView;
 
 use crate::cell::{Cell, Entry};
 use crate::clock::Moment;
+use crate::layout;
 use crate::record::{Arrival, Lane, Record};
 use crate::setup::Setup;
 
@@ -68,6 +69,8 @@ impl Difference {
 pub struct Arrived {
     pub prepared: Prepared,
     pub arrival: Arrival,
+    /// Sent again it may have another key: that of another period, or of a queue that is unique by then.
+    pub wanders: bool,
 }
 
 impl Arrived {
@@ -75,8 +78,10 @@ impl Arrived {
         &self.prepared.submission
     }
 
-    pub fn id(&self) -> JobId {
-        JobId::from(self.submission().token)
+    /// The id of its job, in the cell of its key or in one of its own.
+    pub fn id(&self, with_key: bool) -> JobId {
+        let key = self.prepared.key.as_ref().filter(|_| with_key);
+        layout::job_id(self.submission().token, key.map(|key| key.digest))
     }
 
     pub fn lane(&self) -> Lane {
@@ -86,9 +91,9 @@ impl Arrived {
         }
     }
 
-    fn spec(&self, now: Timestamp) -> Spec {
+    fn spec(&self, with_key: bool, now: Timestamp) -> Spec {
         let Prepared { submission, key } = self.prepared.clone();
-        let id = JobId::from(submission.token);
+        let id = self.id(with_key);
         Spec {
             origin: id.clone(),
             id,
@@ -193,8 +198,8 @@ fn as_holder(record: &Record) -> Option<Holder<'_>> {
 impl Judged {
     /// What the submission is answered: true once it is written.
     pub fn answer(&self, arrived: &Arrived, now: Timestamp) -> Submitted {
-        let fresh = |state: State| HolderView {
-            id: arrived.id(),
+        let fresh = |with_key: bool, state: State| HolderView {
+            id: arrived.id(with_key),
             task: arrived.submission().task.clone(),
             state,
             enqueued_at: now,
@@ -205,7 +210,7 @@ impl Judged {
             Decision::Accept { life, would, .. } => {
                 return Submitted::Job(Box::new(Admitted {
                     outcome: Outcome::Accepted,
-                    job: fresh(life.state(now)),
+                    job: fresh(life.holding.is_some(), life.state(now)),
                     key: digest.filter(|_| life.holding.is_some()),
                     would: would.clone(),
                     collides_with: self.collides_with.clone(),
@@ -221,7 +226,7 @@ impl Judged {
             ),
             Decision::Defer { .. } => (
                 Outcome::Deferred,
-                seen(&self.follower).or_else(|| Some(fresh(State::Deferred))),
+                seen(&self.follower).or_else(|| Some(fresh(true, State::Deferred))),
             ),
         };
         let (job, digest) = job
@@ -249,7 +254,7 @@ impl Judged {
                 if let Some(holder) = self.holder.filter(|_| takes_over) {
                     cell.let_go(&holder.spec.id);
                 }
-                let mut spec = arrived.spec(now);
+                let mut spec = arrived.spec(life.holding.is_some(), now);
                 spec.key = spec.key.filter(|_| life.holding.is_some());
                 let spec = Spec {
                     would,
@@ -281,8 +286,13 @@ impl Judged {
                 None => {
                     let holder = self.holder.as_ref();
                     absorb(cell, arrived, Outcome::Deferred, holder, &self.differs, now);
-                    let record =
-                        Record::new(arrived.spec(now), *life, Outcome::Deferred, arrived.arrival, era);
+                    let record = Record::new(
+                        arrived.spec(true, now),
+                        *life,
+                        Outcome::Deferred,
+                        arrived.arrival,
+                        era,
+                    );
                     cell.insert(Record {
                         follows: self.holder.map(|holder| holder.spec.id),
                         ..record

@@ -4,9 +4,9 @@
 //! | name | content | role |
 //! |---|---|---|
 //! | `idempotency/{hh}/{key digest}.json` | everything about one key: its jobs, their steps, what was absorbed into them | truth |
-//! | `tasks/{hh}/{id}.json` | a job without a key; or, for a job with one, where it is; or what became of an absorbed submission | truth |
+//! | `tasks/{hh}/{token}.json` | a job without a key; a job that left the cell of its key; or what became of a submission | truth |
 //! | `guards/{hh}/{digest}.json` | a guarded key | truth |
-//! | `ready/{lane}/{priority}/{run_at}-{arrival}-{id}.{placement}.{cell}` | nothing: the name says that a job may be waiting | hint |
+//! | `ready/{lane}/{priority}/{run_at}-{arrival}-{token}.{placement}.{cell}` | nothing: the name says that a job may be waiting | hint |
 //! | `leases/{until}-{token}.json` | the jobs of one claim or one round of heartbeats | hint |
 //! | `claims/{hh}/{token}.json` | what a claim went for, so that the same claim is given it again | truth |
 //! | `groups/{fields digest}/{key digest}` | nothing: a hybrid key with these fields | hint |
@@ -75,16 +75,42 @@ pub fn digest_of(name: &str) -> Option<Digest> {
     file.strip_suffix(".json")?.parse().ok()
 }
 
-/// The object of a token: the cell of a job without a key, a pointer, or an absorbed submission.
+/// The object of a token: the cell of a job without a key, a job that left the cell of its key, a pointer, or an
+/// absorbed submission.
 pub fn task(token: &str) -> String {
     // A token begins with the time: its end spreads.
     format!("{TASKS}/{}/{token}.json", &token[token.len() - 2..])
 }
 
-/// The object of a job, if a job can have this id at all.
+/// The id of a job: the token of its submission and, where the job is in the cell of a key, the key. So an id leads to
+/// its job, and nothing has to be written for that.
+pub fn job_id(token: Token, key: Option<Digest>) -> JobId {
+    match key {
+        Some(digest) => {
+            JobId::new(format!("{token}.{digest}")).expect("an id of a hundred digits is printable")
+        }
+        None => JobId::from(token),
+    }
+}
+
+/// The token and the key of an id, if a job can have this id at all.
+pub fn parts_of(id: &JobId) -> Option<(Token, Option<Digest>)> {
+    let (token, digest) = match id.as_str().split_once('.') {
+        Some((token, digest)) => (token, Some(digest.parse().ok()?)),
+        None => (id.as_str(), None),
+    };
+    let token: Token = token.parse().ok()?;
+    (job_id(token, digest) == *id).then_some((token, digest))
+}
+
+/// The object of the token of a job, if a job can have this id at all.
 pub fn task_of(id: &JobId) -> Option<String> {
-    let token: Token = id.as_str().parse().ok()?;
-    (JobId::from(token) == *id).then(|| task(id.as_str()))
+    parts_of(id).map(|(token, _)| task(&token.to_string()))
+}
+
+/// Whether a submission with this token made the job.
+pub fn is_made_by(id: &JobId, token: Token) -> bool {
+    parts_of(id).is_some_and(|(made_by, _)| made_by == token)
 }
 
 /// A guarded key.
@@ -205,10 +231,17 @@ pub fn hint(cell: &str, record: &Record) -> String {
         100 - i32::from(*priority),
         run_at.as_millis().max(0),
         record.arrival,
-        record.spec.id,
+        token_text(&record.spec.id),
         record.placement,
         cell_word(cell),
     )
+}
+
+/// The token of an id, as it is written.
+fn token_text(id: &JobId) -> &str {
+    id.as_str()
+        .split_once('.')
+        .map_or(id.as_str(), |(token, _)| token)
 }
 
 /// A cell as part of the name of a hint.
@@ -229,7 +262,7 @@ pub struct Hint {
     /// What breaks ties.
     pub arrival: Arrival,
     /// The job.
-    pub id: String,
+    pub id: JobId,
     /// Which of its times in the queue.
     pub placement: u32,
     /// Where the job is.
@@ -248,17 +281,21 @@ impl Hint {
         let (run_at, rest) = file.split_once('-')?;
         let (arrival, rest) = rest.split_once('-')?;
         let mut words = rest.split('.');
-        let (id, placement, cell) = (words.next()?, words.next()?, words.next()?);
+        let (token, placement, cell) = (words.next()?, words.next()?, words.next()?);
         let (kind, file) = cell.split_at_checked(1)?;
-        let cell = match kind {
-            "k" => format!("{KEYS}/{}/{file}.json", file.get(..2)?),
-            _ => task(file),
+        let digest: Option<Digest> = match kind {
+            "k" => Some(file.parse().ok()?),
+            _ => None,
+        };
+        let cell = match digest {
+            Some(digest) => key_cell(digest),
+            None => task(&file.parse::<Token>().ok()?.to_string()),
         };
         Some(Hint {
             band: band.parse().ok()?,
             run_at: Timestamp::from_millis(run_at.parse().ok()?),
             arrival: Arrival::parse(arrival)?,
-            id: id.to_owned(),
+            id: job_id(token.parse().ok()?, digest),
             placement: placement.parse().ok()?,
             cell,
             name: name.to_owned(),

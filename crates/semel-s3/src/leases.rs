@@ -7,9 +7,8 @@ use std::sync::atomic::Ordering;
 use futures_util::FutureExt as _;
 use semel_core::error::StoreError;
 use semel_core::ids::JobId;
-use semel_core::job::Phase;
 use semel_core::lifecycle;
-use semel_core::time::Timestamp;
+use semel_core::time::{Millis, Timestamp};
 
 use crate::cell::{Cell, Claim};
 use crate::clock::random;
@@ -19,8 +18,18 @@ use crate::setup::Setup;
 
 /// Leases taken back at the beginning of a call.
 const PER_CALL: usize = 1_000;
+/// How far the clocks of two handles may be apart, and a little more.
+const NEARLY: Millis = Millis::from_secs(2);
 /// How often lease entries are looked through, in milliseconds.
 const EVERY: i64 = 1_000;
+
+/// What a look at a lease entry found.
+struct Visit {
+    /// Leases that were taken back.
+    expired: usize,
+    /// Nothing needs the entry any more.
+    over: bool,
+}
 
 impl Desk {
     /// Takes back the leases known to have run out; what every call that writes does first.
@@ -73,6 +82,16 @@ impl Desk {
             .await
     }
 
+    /// A lease that was written so late that its entry may be gone already is advertised again.
+    pub async fn advertise_late(&self, until: Timestamp, cell: &str, id: &JobId) -> Result<(), StoreError> {
+        if self.moment().now.plus(NEARLY) < until {
+            return Ok(());
+        }
+        let token = format!("{:016x}", random());
+        self.advertise(until, &token, vec![(cell.to_owned(), id.clone())])
+            .await
+    }
+
     /// Looks through the lease entries, if that was not done within the last second.
     pub async fn sweep_leases(&self, setup: &Setup) -> Result<(), StoreError> {
         let now = self.moment().now.as_millis();
@@ -94,30 +113,41 @@ impl Desk {
             .map(|one| one.name)
             .collect();
         let visits = due.iter().map(|name| self.visit(name, setup).boxed());
-        let expired = at_once(visits.collect()).await?;
-        self.sweep(due).await?;
-        Ok(expired.into_iter().sum())
+        let visited = at_once(visits.collect()).await?;
+        let over = due.into_iter().zip(&visited).filter(|(_, visit)| visit.over);
+        self.sweep(over.map(|(name, _)| name).collect()).await;
+        Ok(visited.iter().map(|visit| visit.expired).sum())
     }
 
-    /// Makes sure that no job of an entry needs it any more (rule 3).
-    async fn visit(&self, name: &str, setup: &Setup) -> Result<usize, StoreError> {
-        let Some(claim) = self.entry(name).await? else {
-            return Ok(0);
+    /// Makes sure that no job of an entry needs it any more (rule 3): its leases have run out and are taken back. A
+    /// lease that lasts longer has an entry of its own, from before it was written. What this handle remembers of a
+    /// cell may be from before the lease, so the cell is read.
+    async fn visit(&self, name: &str, setup: &Setup) -> Result<Visit, StoreError> {
+        let mut visit = Visit {
+            expired: 0,
+            over: true,
         };
-        let mut expired = 0;
-        for (cell, id) in &claim.jobs {
-            expired += self.tend_one(cell, setup).await?;
-            let loaded = self.recall(cell).await?;
-            let job = loaded.base.as_ref().and_then(|(_, cell)| cell.find(id));
-            if let Some(job) = job
-                && let (Phase::Running, Some(until)) = (job.life.phase, job.life.until)
-            {
-                let token = format!("{:016x}", random());
-                self.advertise(until, &token, vec![(cell.clone(), id.clone())])
-                    .await?;
-            }
+        let Some(claim) = self.entry(name).await? else {
+            return Ok(visit);
+        };
+        let looks = claim.jobs.iter().map(|(cell, _)| {
+            let look = async move {
+                let read = self.read(cell).await;
+                match read.and(self.tend_one(cell, setup).await) {
+                    Err(error @ StoreError::Corrupt { .. }) => {
+                        tracing::warn!(%error, "a lease is left alone");
+                        Ok(None)
+                    }
+                    looked => looked.map(Some),
+                }
+            };
+            look.boxed()
+        });
+        for looked in at_once(looks.collect()).await? {
+            visit.expired += looked.unwrap_or(0);
+            visit.over &= looked.is_some();
         }
-        Ok(expired)
+        Ok(visit)
     }
 
     async fn entry(&self, name: &str) -> Result<Option<Claim>, StoreError> {

@@ -14,6 +14,7 @@ mod desk;
 mod doctor;
 mod documents;
 mod effects;
+mod entries;
 mod http;
 mod inspect;
 mod judge;

@@ -105,7 +105,9 @@ impl Cell {
         let Some(at) = self.jobs.iter().position(|job| job.spec.id == *id) else {
             return;
         };
-        let origin = self.jobs.remove(at).spec.origin;
+        let gone = self.jobs.remove(at);
+        self.unlogged.extend(gone.logged.then(|| id.clone()));
+        let origin = gone.spec.origin;
         if !self.jobs.iter().any(|job| job.spec.origin == origin) {
             self.steps.retain(|step| step.origin != origin);
         }
@@ -116,6 +118,8 @@ impl Cell {
     pub fn drop_content(&mut self, id: &JobId, keep_output: bool, moment: Moment) -> bool {
         let holds = self.find(id).is_some_and(|job| job.life.is_holder(moment.now));
         if holds {
+            let logged = self.find(id).is_some_and(|job| job.logged);
+            self.unlogged.extend(logged.then(|| id.clone()));
             self.amend(id, |record| {
                 record.reduce_to_stub(keep_output);
                 record.logged = false;

@@ -1,17 +1,21 @@
 //! A key that is used again and again has many jobs behind it. Those that have ended are moved out of its cell, each
-//! into the object of its token, so that the cell stays small.
+//! into the object of its token, so that the cell stays small however many there are.
 //!
-//! The cell goes on to name them, and only what it names is there: so moving out, coming home for a new life, and
-//! being deleted are each one write of the cell, whatever copies lie about.
+//! Where a job is, is decided by the cell of its key alone, in one write of it. A job that is in the cell is there.
+//! Else its copy is the job, unless the cell says of the move that made the copy that it does not count. A move is
+//! announced as one that does not count, then the copies are written, then one write takes the jobs out of the cell
+//! and the announcement back. A job that comes home, or goes, is named as a copy that does not count; then the copy is
+//! emptied; then the name goes.
 
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use semel_core::error::StoreError;
 use semel_core::ids::JobId;
-use semel_core::time::Timestamp;
+use semel_core::time::{Millis, Timestamp};
 
-use crate::cell::Cell;
+use crate::cell::{Cell, Dead, Pointer, Step};
+use crate::clock::random;
 use crate::desk::{Desk, each};
 use crate::layout;
 use crate::record::Record;
@@ -19,36 +23,69 @@ use crate::setup::Setup;
 
 /// Ended jobs that a cell keeps.
 const KEPT: usize = 8;
+/// A move of which nothing was heard for a day is over.
+const LEFTOVER: Millis = Millis::from_days(1);
+
+/// A job with what moves with it.
+#[derive(Clone, PartialEq)]
+struct Luggage {
+    job: Record,
+    steps: Vec<Step>,
+}
+
+impl Luggage {
+    fn of(cell: &Cell, job: &Record) -> Self {
+        let steps = cell.steps.iter().filter(|step| step.origin == job.spec.origin);
+        Luggage {
+            job: job.clone(),
+            steps: steps.cloned().collect(),
+        }
+    }
+}
 
 impl Desk {
-    /// A job that was moved out. Whether it is there is said by the cell of its key.
-    pub async fn moved_out(&self, id: &JobId) -> Result<Option<Record>, StoreError> {
-        let Some(name) = layout::task_of(id) else {
+    /// The object a job is in that left the cell of its key; `cell` is that cell, read before.
+    pub async fn copy_of(
+        &self,
+        id: &JobId,
+        home: &str,
+        cell: &Cell,
+    ) -> Result<Option<Arc<Cell>>, StoreError> {
+        let Some(name) = layout::task_of(id).filter(|name| name != home) else {
             return Ok(None);
         };
         let loaded = self.read(&name).await?;
-        Ok(loaded.base.and_then(|(_, cell)| cell.find(id).cloned()))
+        let copy = loaded.base.map(|(_, copy)| copy);
+        Ok(copy.filter(|copy| is_copy(copy, id, home) && cell.lets_count(id, copy)))
     }
 
-    /// Brings a job back into the cell of its key, where it can be written.
-    pub async fn bring_home(&self, id: &JobId, home: &str) -> Result<(), StoreError> {
-        let Some(record) = self.moved_out(id).await? else {
-            return Ok(());
+    /// Brings a job that was moved out back into the cell of its key, where it can be written. Says whether it was.
+    pub async fn bring_home(&self, id: &JobId, home: &str) -> Result<bool, StoreError> {
+        if !home.starts_with(layout::KEYS) {
+            return Ok(false);
+        }
+        let cell = self.read(home).await?.cell();
+        let Some(copy) = self.copy_of(id, home, &cell).await? else {
+            return Ok(cell.find(id).is_some());
         };
-        self.change(home, true, &Setup::default(), |cell, _| {
-            if cell.moved.contains(id) {
-                cell.moved.retain(|moved| moved != id);
-                let at = cell.jobs.partition_point(|job| job.arrival < record.arrival);
-                cell.jobs.insert(at, record.clone());
-            }
+        self.change(home, true, &Setup::default(), |cell, moment| {
+            let Some(job) = copy.find(id).filter(|_| cell.lets_count(id, &copy)) else {
+                return;
+            };
+            let at = cell.jobs.partition_point(|other| other.arrival < job.arrival);
+            cell.jobs.insert(at, job.clone());
+            cell.steps.extend(copy.steps.iter().cloned());
+            cell.bury(&copy, vec![id.clone()], moment.now);
         })
-        .await
+        .await?;
+        Ok(true)
     }
 
     /// Moves ended jobs out of cells that have many; says how many cells.
     pub async fn move_out(&self, most: usize) -> Result<usize, StoreError> {
         let (cells, _) = self.all(&[layout::KEYS]).await?;
         let now = self.moment().now;
+        self.empty_dead_copies(&cells, now).await?;
         let full = cells
             .into_iter()
             .filter(|(_, cell)| movable(cell, now).count() > KEPT);
@@ -61,72 +98,144 @@ impl Desk {
     }
 
     async fn lighten(&self, name: &str, cell: &Cell, now: Timestamp) -> Result<(), StoreError> {
-        let keep = KEPT / 2;
-        let mut old: Vec<Record> = movable(cell, now).cloned().collect();
+        let mut old: Vec<&Record> = movable(cell, now).collect();
         old.sort_by_key(|job| job.arrival);
-        old.truncate(old.len().saturating_sub(keep));
-        let nothing = &Setup::default();
+        old.truncate(old.len().saturating_sub(KEPT / 2));
+        let old: Vec<Luggage> = old.into_iter().map(|job| Luggage::of(cell, job)).collect();
+        let jobs: Vec<JobId> = old.iter().map(|it| it.job.spec.id.clone()).collect();
+        let (by, nothing) = (random(), &Setup::default());
+        self.change(name, true, nothing, |cell, moment| {
+            cell.dead.push(Dead {
+                by,
+                jobs: jobs.clone(),
+                at: moment.now,
+                moving: true,
+            });
+        })
+        .await?;
         let copied = each(
             old,
-            |job| job.spec.id.to_string(),
-            |job| {
-                let copy = async move {
-                    let object = layout::task(job.spec.id.as_str());
-                    let copied = self.change(&object, true, nothing, |cell, _| {
-                        let ours = cell
-                            .points_to
-                            .as_ref()
-                            .is_some_and(|pointer| pointer.cell == name);
-                        if ours {
-                            cell.jobs = vec![job.clone()];
-                        }
-                        ours
-                    });
-                    Ok(copied.await?.then_some(job))
-                };
-                copy.boxed()
-            },
+            |it| it.job.spec.id.to_string(),
+            |it| async move { Ok(self.copy(name, &it, by).await?.then_some(it)) }.boxed(),
         )
         .await?;
-        let copied: Vec<Record> = copied.into_iter().flatten().collect();
-        self.change(name, true, nothing, |cell, _| {
-            for job in &copied {
-                if cell.find(&job.spec.id) == Some(job) {
-                    cell.jobs.retain(|other| other.spec.id != job.spec.id);
-                    cell.moved.push(job.spec.id.clone());
-                }
+        let copied: Vec<Luggage> = copied.into_iter().flatten().collect();
+        self.change(name, true, nothing, |cell, moment| {
+            let stays = |it: &Luggage| {
+                let job = cell.find(&it.job.spec.id);
+                let is_movable = movable(cell, moment.now).any(|job| job.spec.id == it.job.spec.id);
+                !is_movable || job.map(|job| Luggage::of(cell, job)).as_ref() != Some(it)
+            };
+            if copied.iter().any(stays) {
+                // Somebody changed one of them: another time. The copies are all written, and may go.
+                let ours = cell.dead.iter_mut().filter(|dead| dead.by == by);
+                ours.for_each(|dead| dead.moving = false);
+                return;
+            }
+            cell.dead.retain(|dead| dead.by != by);
+            for Luggage { job, .. } in &copied {
+                cell.jobs.retain(|other| other.spec.id != job.spec.id);
+                cell.steps.retain(|step| step.origin != job.spec.origin);
             }
         })
         .await
     }
 
-    /// Forgets the names of jobs that were moved out and are gone since.
-    pub async fn forget_moved(&self, cells: &[(String, Arc<Cell>)]) -> Result<(), StoreError> {
-        for (name, cell) in cells.iter().filter(|(_, cell)| !cell.moved.is_empty()) {
-            let is_gone = |id: &&JobId| {
-                let object = layout::task(id.as_str());
-                let at = cells.binary_search_by(|(other, _)| other.as_str().cmp(&object));
-                !at.is_ok_and(|at| cells[at].1.find(id).is_some())
-            };
-            let gone: Vec<JobId> = cell.moved.iter().filter(is_gone).cloned().collect();
-            if !gone.is_empty() {
+    /// Writes the copy of a job, if the object of its token has room for it.
+    async fn copy(&self, home: &str, luggage: &Luggage, by: u64) -> Result<bool, StoreError> {
+        let Luggage { job, steps } = luggage;
+        let Some(object) = layout::task_of(&job.spec.id) else {
+            return Ok(false);
+        };
+        self.change(&object, true, &Setup::default(), |cell, moment| {
+            let points = cell.points_to.as_ref().map(|pointer| pointer.cell.as_str());
+            let room = cell.jobs.is_empty() || is_copy(cell, &job.spec.id, home);
+            let ours = room && points.is_none_or(|cell| cell == home);
+            if ours {
+                cell.points_to.get_or_insert_with(|| Pointer {
+                    cell: home.to_owned(),
+                    at: moment.now,
+                });
+                cell.jobs = vec![job.clone()];
+                cell.steps = steps.clone();
+                cell.copied_by = Some(by);
+            }
+            ours
+        })
+        .await
+    }
+
+    /// Empties copies that do not count, and forgets them.
+    async fn empty_dead_copies(
+        &self,
+        cells: &[(String, Arc<Cell>)],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        for (name, cell) in cells.iter().filter(|(_, cell)| !cell.dead.is_empty()) {
+            let over = |dead: &&Dead| !dead.moving || dead.at.plus(LEFTOVER) <= now;
+            let over: Vec<Dead> = cell.dead.iter().filter(over).cloned().collect();
+            let copies = over
+                .iter()
+                .flat_map(|dead| dead.jobs.iter().map(|id| (id.clone(), dead.by)));
+            each(
+                copies.collect(),
+                |(id, _)| id.to_string(),
+                |(id, by)| async move { self.empty_copy(&id, by).await }.boxed(),
+            )
+            .await?;
+            if !over.is_empty() {
                 self.change(name, true, &Setup::default(), |cell, _| {
-                    cell.moved.retain(|id| !gone.contains(id));
+                    cell.dead.retain(|dead| !over.contains(dead));
                 })
                 .await?;
             }
         }
         Ok(())
     }
+
+    async fn empty_copy(&self, id: &JobId, by: u64) -> Result<(), StoreError> {
+        let Some(object) = layout::task_of(id) else {
+            return Ok(());
+        };
+        self.change(&object, false, &Setup::default(), |cell, _| {
+            if cell.copied_by == Some(by) {
+                cell.jobs.clear();
+                cell.steps.clear();
+                cell.copied_by = None;
+            }
+        })
+        .await
+    }
 }
 
-/// Jobs that nothing in the cell needs: ended, without the key, not the last to have had it, without steps.
+impl Cell {
+    /// From now on these copies do not count.
+    pub fn bury(&mut self, copy: &Cell, jobs: Vec<JobId>, now: Timestamp) {
+        self.dead.extend(copy.copied_by.map(|by| Dead {
+            by,
+            jobs,
+            at: now,
+            moving: false,
+        }));
+    }
+}
+
+fn is_copy(cell: &Cell, id: &JobId, home: &str) -> bool {
+    let comes_from = cell.points_to.as_ref().map(|pointer| pointer.cell.as_str());
+    cell.copied_by.is_some() && comes_from == Some(home) && cell.find(id).is_some()
+}
+
+/// Jobs that nothing in the cell needs: ended, without the key, not the last to have had it, alone in their chain.
 fn movable(cell: &Cell, now: Timestamp) -> impl Iterator<Item = &Record> {
     let last = cell.last_owner().map(|job| &job.spec.id);
     cell.jobs.iter().filter(move |job| {
+        let of_chain = cell
+            .jobs
+            .iter()
+            .filter(|other| other.spec.origin == job.spec.origin);
         job.life.phase.is_terminal()
             && !job.life.is_holder(now)
             && Some(&job.spec.id) != last
-            && !cell.steps.iter().any(|step| step.origin == job.spec.origin)
+            && of_chain.count() == 1
     })
 }

@@ -64,6 +64,9 @@ impl TryFrom<String> for Arrival {
     }
 }
 
+/// Deliveries that are kept of a job, the newest: one that snoozes for years must not grow for years.
+const ATTEMPTS: usize = 1_000;
+
 /// The jobs of one task in one queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Lane {
@@ -174,6 +177,8 @@ impl Record {
         }
         let worker = self.worker.clone();
         self.attempts.push(Attempt { end, worker });
+        let surplus = self.attempts.len().saturating_sub(ATTEMPTS);
+        self.attempts.drain(..surplus);
     }
 
     /// Gives up everything but what its key needs (contract 2.4).

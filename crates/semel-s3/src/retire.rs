@@ -42,7 +42,6 @@ impl Desk {
         let now = self.moment().now;
         let sight = Sight { cells, bytes, now };
         self.forget_totals(&sight, setup).await?;
-        self.forget_moved(&sight.cells).await?;
         let done: Vec<&String> = sight
             .cells
             .iter()
@@ -61,11 +60,8 @@ impl Desk {
             |name| {
                 let close = async move {
                     let closed = self.change(name, true, setup, |cell, moment| {
-                        // A copy that its key does not name is no job.
-                        let no_job = cell.jobs.is_empty() || cell.points_to.is_some();
-                        let empty = no_job && cell.entries.is_empty();
+                        let empty = cell.jobs.is_empty() && cell.entries.is_empty();
                         if empty {
-                            cell.jobs.clear();
                             cell.points_to = None;
                             cell.closed = cell.closed.or(Some(moment.now));
                         }
@@ -98,7 +94,7 @@ impl Desk {
         let mut names: HashSet<String> = folding.into_iter().collect();
         names.extend(closed.into_iter().map(|(name, _)| name));
         let names: Vec<String> = names.into_iter().collect();
-        self.sweep(names.clone()).await?;
+        self.bucket.delete(names.clone()).await?;
         self.forget(&names);
         self.change(layout::SUMS, true, &Setup::default(), |cell, _| {
             if let Some(sums) = &mut cell.sums {
@@ -111,18 +107,19 @@ impl Desk {
 
     /// What a key has absorbed is forgotten with the last that is known of it.
     async fn forget_totals(&self, sight: &Sight, setup: &Setup) -> Result<(), StoreError> {
-        let known: HashSet<Digest> = sight.entries().map(|entry| entry.digest).collect();
+        let mut known: HashSet<Digest> = sight.entries().map(|entry| entry.digest).collect();
+        known.extend(sight.jobs().filter_map(|job| job.digest()));
         let bare = |name: &str, cell: &Arc<Cell>| {
             let digest = layout::digest_of(name);
             cell.absorbed != 0
                 && cell.jobs.is_empty()
-                && cell.moved.is_empty()
+                && cell.dead.is_empty()
                 && cell.folding.is_empty()
                 && digest.is_some_and(|digest| !known.contains(&digest))
         };
         for (name, _) in sight.cells.iter().filter(|(name, cell)| bare(name, cell)) {
             self.change(name, true, setup, |cell, _| {
-                if cell.jobs.is_empty() && cell.moved.is_empty() && cell.entries.is_empty() {
+                if cell.jobs.is_empty() && cell.dead.is_empty() && cell.entries.is_empty() {
                     cell.absorbed = 0;
                 }
             })
@@ -144,13 +141,11 @@ fn is_done(name: &str, cell: &Cell, sight: &Sight, now: Timestamp) -> bool {
     let Some(token) = layout::token_of(name) else {
         return false;
     };
-    let id = JobId::from(token);
+    let is_its = |id: &JobId| layout::is_made_by(id, token);
     let names_it = |cell: &Cell| {
-        cell.moved.contains(&id)
-            || cell
-                .jobs
-                .iter()
-                .any(|job| job.spec.id == id || job.spec.origin == id)
+        cell.jobs
+            .iter()
+            .any(|job| is_its(&job.spec.id) || is_its(&job.spec.origin))
             || cell.entries.iter().any(|entry| entry.token == token)
     };
     pointer.at.plus(LEFTOVER) <= now && !there.is_some_and(names_it)

@@ -13,7 +13,8 @@ use semel_core::time::{Millis, Timestamp};
 
 use crate::cell::Cell;
 use crate::clock::{Moment, random};
-use crate::desk::{Desk, each};
+use crate::desk::{Desk, each, lock};
+use crate::layout;
 use crate::setup::Setup;
 
 impl Desk {
@@ -37,10 +38,15 @@ impl Desk {
                 let Some(home) = home else {
                     return Ok(WriteOutcome::NotFound);
                 };
-                self.change(&home, true, setup, |cell, moment| {
+                let is_missing = |it: &WriteOutcome| *it == WriteOutcome::NotFound;
+                let settled = self.change_job(&settlement.id, &home, setup, is_missing, |cell, moment| {
                     settle(cell, &settlement, moment)
-                })
-                .await
+                });
+                let settled = settled.await?;
+                if !matches!(settled, WriteOutcome::Invalid(_)) {
+                    lock(&self.entries).ended(&settlement.id);
+                }
+                Ok(settled)
             }
             .boxed()
         })
@@ -54,20 +60,20 @@ impl Desk {
         let setup = self.setup().await?;
         let setup = &*setup;
         self.tend(setup).await?;
-        let homes = self
-            .homes(leases.iter().map(|it| it.id.clone()).collect())
-            .await?;
+        let ids: Vec<JobId> = leases.iter().map(|it| it.id.clone()).collect();
+        let homes = self.homes(ids.clone()).await?;
         let jobs: Vec<(String, JobId)> = leases
             .iter()
             .zip(&homes)
             .filter_map(|(beat, home)| Some((home.clone()?, beat.id.clone())))
             .collect();
-        let until = self.moment().now.plus(lease);
+        let until = self.lease_until(lease);
+        let entry = format!("{:016x}", random());
         if !jobs.is_empty() {
-            self.advertise(until, &format!("{:016x}", random()), jobs).await?;
+            self.advertise(until, &entry, jobs).await?;
         }
         let items: Vec<(Beat, Option<String>)> = leases.into_iter().zip(homes).collect();
-        each(items, route, |(beat, home)| {
+        let outcomes = each(items, route, |(beat, home)| {
             async move {
                 match home {
                     Some(home) => self.beat(beat, &home, until, lease, setup).await,
@@ -76,7 +82,11 @@ impl Desk {
             }
             .boxed()
         })
-        .await
+        .await?;
+        let beats = ids.iter().zip(&outcomes);
+        let extended = beats.filter(|(_, outcome)| matches!(outcome, WriteOutcome::Ok(_)));
+        lock(&self.entries).opened(&layout::lease(until, &entry), extended.map(|(id, _)| id));
+        Ok(outcomes)
     }
 
     async fn beat(
@@ -87,13 +97,17 @@ impl Desk {
         lease: Millis,
         setup: &Setup,
     ) -> Result<WriteOutcome, StoreError> {
+        let is_missing = |it: &WriteOutcome| *it == WriteOutcome::NotFound;
         let outcome = self
-            .change(home, true, setup, |cell, moment| {
+            .change_job(&beat.id, home, setup, is_missing, |cell, moment| {
                 // Never past what was advertised, never much before what was asked for.
-                let until = until.min(moment.now.plus(lease));
+                let until = until.min(moment.now.plus(lease).plus(self.time.slack()));
                 extend(cell, &beat, until, moment)
             })
             .await?;
+        if matches!(outcome, WriteOutcome::Ok(_)) {
+            self.advertise_late(until, home, &beat.id).await?;
+        }
         if matches!(outcome, WriteOutcome::Ok(_)) && !beat.log.is_empty() {
             let lines = beat.log.iter().map(|line| log_line(line)).collect();
             self.append(&log_feed(&beat.id), lines).await?;

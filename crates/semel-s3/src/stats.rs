@@ -194,7 +194,7 @@ impl Desk {
                 old.push(one.name);
             }
         }
-        self.sweep(old).await
+        self.bucket.delete(old).await
     }
 }
 

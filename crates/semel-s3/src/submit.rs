@@ -1,17 +1,18 @@
 //! Submissions. A key and its job are one object, so there is no moment at which a key names no job.
 //!
-//! The object of a token comes first: it says where the job is, or what became of the submission. Created under the
-//! condition that it is not there, it also tells a submission that was sent before.
+//! A submission that is sent again finds its job in the cell of its key, by its token. Where that is not sure, the
+//! object of its token comes first: it says what became of it. Created under the condition that it is not there, it
+//! tells a submission that was sent before.
 
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use semel_core::admission::Decision;
 use semel_core::error::{Invalid, StoreError};
-use semel_core::ids::{JobId, Token};
+use semel_core::ids::{Digest, JobId, Token};
 use semel_core::limits;
 use semel_core::store::{Explanation, Submitted};
-use semel_core::submission::{Policy, Prepared, Submission};
+use semel_core::submission::{Policy, Prepared, RunAt, Submission};
 
 use crate::bucket::Patience;
 use crate::cell::{Cell, Entry, Pointer};
@@ -19,7 +20,6 @@ use crate::clock::{Moment, random};
 use crate::desk::{Committed, Desk, Loaded, each, lock};
 use crate::judge::{Arrived, Judged, absorb, absorbed_answer, born_answer, judge};
 use crate::layout;
-use crate::record::Record;
 use crate::setup::Setup;
 
 /// What came of writing the object of a token.
@@ -28,6 +28,28 @@ pub enum Ticket {
     Ours,
     /// The submission was answered before.
     Before(Submitted),
+    /// The object was there, without an answer: the same submission may be on its way to its key. What it meets there
+    /// has to be looked at after this object was; then the write over it is refused if another one came.
+    Met,
+}
+
+/// The object of a token, as it was last seen by who writes it.
+pub struct Asked {
+    token: Token,
+    ticket: Loaded,
+    /// The nonces of this call.
+    tried: Vec<u64>,
+}
+
+impl Asked {
+    /// Nothing is known of it yet.
+    pub fn new(token: Token) -> Self {
+        Asked {
+            token,
+            ticket: Loaded::absent(layout::task(&token.to_string())),
+            tried: Vec::new(),
+        }
+    }
 }
 
 impl Desk {
@@ -40,14 +62,19 @@ impl Desk {
         let mut arrived = Vec::with_capacity(batch.len());
         for submission in batch {
             let arrival = self.arrival(moment.now);
+            let wanders = wanders(&submission);
             let prepared = self.prepare(submission, setup, moment);
-            arrived.push(prepared.map(|prepared| Arrived { prepared, arrival }));
+            arrived.push(prepared.map(|prepared| Arrived {
+                prepared,
+                arrival,
+                wanders,
+            }));
         }
         // What belongs together goes one after another: a token, a key, the keys of one group.
         let route = |arrived: &Result<Arrived, Refused>| match arrived {
             Ok(arrived) => match &arrived.prepared.key {
                 Some(key) => key.group.unwrap_or(key.digest).to_string(),
-                None => arrived.id().to_string(),
+                None => arrived.submission().token.to_string(),
             },
             Err(_) => String::new(),
         };
@@ -69,10 +96,13 @@ impl Desk {
         let now = moment.now;
         let prepared = Prepared::new(&self.namespace, submission, now).map_err(|invalid| Refused {
             token: None,
+            key: None,
             answer: Submitted::Invalid(invalid),
         })?;
+        let key = prepared.key.as_ref().map(|key| key.digest);
         let refused = |answer| Refused {
             token: Some(token),
+            key,
             answer,
         };
         let Submission { queue, task, .. } = &prepared.submission;
@@ -130,9 +160,26 @@ impl Desk {
         let Some(token) = refused.token else {
             return Ok(refused.answer);
         };
-        let ticket = self.read(&layout::task(&token.to_string())).await?;
-        let before = self.before(token, &ticket, setup).await?;
+        let before = self.answered(token, refused.key, setup).await?;
         Ok(before.unwrap_or(refused.answer))
+    }
+
+    /// The first answer to a token, looked for wherever it may be.
+    async fn answered(
+        &self,
+        token: Token,
+        key: Option<Digest>,
+        setup: &Setup,
+    ) -> Result<Option<Submitted>, StoreError> {
+        let ticket = self.read(&layout::task(&token.to_string())).await?;
+        if let Some(answer) = self.before(token, &ticket, setup).await? {
+            return Ok(Some(answer));
+        }
+        let Some(digest) = key else { return Ok(None) };
+        match self.read(&layout::key_cell(digest)).await?.base {
+            Some((_, cell)) => self.answer_in(&cell, token, setup).await,
+            None => Ok(None),
+        }
     }
 
     /// The first answer to a token that was seen before, as long as the job it named is there (contract 3.5).
@@ -148,10 +195,14 @@ impl Desk {
         match &own.points_to {
             Some(pointer) => {
                 let there = self.read(&pointer.cell).await?;
-                if let Some((_, cell)) = &there.base
-                    && let Some(answer) = self.answer_in(cell, token, setup).await?
-                {
-                    return Ok(Some(answer));
+                if let Some((_, cell)) = &there.base {
+                    if let Some(answer) = self.answer_in(cell, token, setup).await? {
+                        return Ok(Some(answer));
+                    }
+                    let moved = own.jobs.iter().find(|job| cell.lets_count(&job.spec.id, own));
+                    if let Some(job) = moved.filter(|job| !setup.is_void(job)) {
+                        return Ok(Some(born_answer(job, self.moment().now)));
+                    }
                 }
             }
             None => {
@@ -177,8 +228,12 @@ impl Desk {
         token: Token,
         setup: &Setup,
     ) -> Result<Option<Submitted>, StoreError> {
-        if let Some(job) = self.job_of(cell, &JobId::from(token), setup).await? {
-            return Ok(Some(born_answer(&job, self.moment().now)));
+        let made = cell
+            .jobs
+            .iter()
+            .find(|job| layout::is_made_by(&job.spec.id, token));
+        if let Some(job) = made.filter(|job| !setup.is_void(job)) {
+            return Ok(Some(born_answer(job, self.moment().now)));
         }
         match newest(cell, token) {
             Some(entry) => self.entry_answer(cell, entry, setup).await,
@@ -192,7 +247,15 @@ impl Desk {
         entry: &Entry,
         setup: &Setup,
     ) -> Result<Option<Submitted>, StoreError> {
-        let Some(holder) = self.job_of(cell, &entry.holder, setup).await? else {
+        let holder = match cell.find(&entry.holder) {
+            Some(holder) => Some(holder.clone()),
+            None => {
+                let key = layout::key_cell(entry.digest);
+                let copy = self.copy_of(&entry.holder, &key, cell).await?;
+                copy.and_then(|copy| copy.find(&entry.holder).cloned())
+            }
+        };
+        let Some(holder) = holder.filter(|holder| !setup.is_void(holder)) else {
             return Ok(None);
         };
         let view = holder.holder_view(self.moment().now);
@@ -204,15 +267,6 @@ impl Desk {
         )))
     }
 
-    /// A job of a cell, in it or moved out of it.
-    async fn job_of(&self, cell: &Cell, id: &JobId, setup: &Setup) -> Result<Option<Record>, StoreError> {
-        let job = match cell.moved.contains(id) {
-            true => self.moved_out(id).await?,
-            false => cell.find(id).cloned(),
-        };
-        Ok(job.filter(|job| !setup.is_void(job)))
-    }
-
     async fn admit(&self, arrived: Arrived, setup: &Setup) -> Result<Submitted, StoreError> {
         match &arrived.prepared.key {
             Some(key) => {
@@ -220,28 +274,36 @@ impl Desk {
                 self.admit_keyed(name, arrived, setup).await
             }
             None => {
-                let judged = judge(&Cell::default(), &arrived, setup, None, self.moment());
-                self.admit_alone(judged, arrived, setup).await
+                let mut asked = Asked::new(arrived.submission().token);
+                let mut patience = Patience::new();
+                loop {
+                    let judged = judge(&Cell::default(), &arrived, setup, None, self.moment());
+                    if let Some(answer) = self.admit_alone(judged, &arrived, &mut asked, setup).await? {
+                        return Ok(answer);
+                    }
+                    patience.again("submitting").await?;
+                }
             }
         }
     }
 
-    /// A job without a key: its own object is its cell.
+    /// A job without a key: its own object is its cell. Nothing, where that has to be decided again.
     async fn admit_alone(
         &self,
         judged: Judged,
-        arrived: Arrived,
+        arrived: &Arrived,
+        asked: &mut Asked,
         setup: &Setup,
-    ) -> Result<Submitted, StoreError> {
+    ) -> Result<Option<Submitted>, StoreError> {
         if let Some(invalid) = self.know(arrived.submission()).await? {
-            return Ok(Submitted::Invalid(invalid));
+            return Ok(Some(Submitted::Invalid(invalid)));
         }
         let moment = self.moment();
-        let answer = judged.answer(&arrived, moment.now);
+        let answer = judged.answer(arrived, moment.now);
         let mut whole = Cell::default();
-        judged.apply(&mut whole, &arrived, setup, moment);
+        judged.apply(&mut whole, arrived, setup, moment);
         let written = self
-            .write_ticket(arrived.submission().token, None, setup, |cell| {
+            .write_ticket(asked, None, setup, |cell| {
                 cell.points_to = None;
                 cell.jobs.extend(whole.jobs.iter().cloned());
                 for tally in &whole.counts {
@@ -251,10 +313,11 @@ impl Desk {
                 }
             })
             .await?;
-        match written {
-            Ticket::Ours => Ok(answer),
-            Ticket::Before(answer) => Ok(answer),
-        }
+        Ok(match written {
+            Ticket::Ours => Some(answer),
+            Ticket::Before(answer) => Some(answer),
+            Ticket::Met => None,
+        })
     }
 
     async fn admit_keyed(
@@ -267,9 +330,14 @@ impl Desk {
         let mut tried: Vec<(u64, Submitted)> = Vec::new();
         let mut patience = Patience::new();
         let mut known = false;
-        let turn = self.turn(&name).await;
+        let mut asked = Asked::new(token);
+        let mut turn = Some(self.turn(&name).await);
+        let mut just_read = false;
         loop {
-            let loaded = self.read(&name).await?;
+            let loaded = match std::mem::take(&mut just_read) {
+                true => self.recall(&name).await?,
+                false => self.read(&name).await?,
+            };
             if let Some((_, cell)) = &loaded.base {
                 let ours = tried.iter().find(|(nonce, _)| cell.was_written_by(*nonce));
                 if let Some((_, answer)) = ours {
@@ -295,95 +363,110 @@ impl Desk {
             match &judged.decision {
                 Decision::Absorb { outcome } => {
                     let outcome = *outcome;
-                    drop(turn);
+                    drop(turn.take());
                     let written = self
-                        .write_ticket(token, Some(&name), setup, |cell| {
+                        .write_ticket(&mut asked, None, setup, |cell| {
                             cell.points_to = None;
                             let met = judged.holder.as_ref();
                             absorb(cell, &arrived, outcome, met, &judged.differs, moment.now);
                         })
                         .await?;
-                    return Ok(match written {
-                        Ticket::Ours => answer,
-                        Ticket::Before(answer) => answer,
-                    });
+                    match written {
+                        Ticket::Ours => return Ok(answer),
+                        Ticket::Before(answer) => return Ok(answer),
+                        Ticket::Met => {
+                            patience.again("submitting").await?;
+                            continue;
+                        }
+                    }
                 }
                 Decision::Accept { life, .. } if life.holding.is_none() => {
-                    drop(turn);
-                    return self.admit_alone(judged, arrived, setup).await;
+                    drop(turn.take());
+                    if let Some(answer) = self.admit_alone(judged, &arrived, &mut asked, setup).await? {
+                        return Ok(answer);
+                    }
+                    patience.again("submitting").await?;
+                    continue;
                 }
                 _ => {}
             }
-            let pointed = self
-                .write_ticket(token, Some(&name), setup, |cell| {
-                    cell.points_to = Some(Pointer {
-                        cell: name.clone(),
-                        at: moment.now,
-                    });
-                })
-                .await?;
-            if let Ticket::Before(answer) = pointed {
-                return Ok(answer);
+            // Into a cell that nobody has written nothing was absorbed: there this submission is new, if its key is the
+            // same whenever it is sent. Elsewhere its token is asked, which may have been answered before.
+            if loaded.base.is_some() || arrived.wanders {
+                let pointed = self
+                    .write_ticket(&mut asked, Some(&name), setup, |cell| {
+                        cell.points_to = Some(Pointer {
+                            cell: name.clone(),
+                            at: moment.now,
+                        });
+                    })
+                    .await?;
+                if let Ticket::Before(answer) = pointed {
+                    return Ok(answer);
+                }
             }
             self.join_group(&arrived, &judged).await?;
             judged.apply(&mut cell, &arrived, setup, moment);
             let nonce = random();
             tried.push((nonce, answer.clone()));
             if let Committed::Done(stale) = self.commit(&loaded, cell, nonce, moment).await? {
-                self.sweep(stale).await?;
+                self.sweep(stale).await;
                 return Ok(answer);
             }
+            just_read = true;
             if tried.len() > 2 {
+                just_read = false;
                 patience.again("submitting").await?;
             }
         }
     }
 
-    /// Writes the object of a token, unless that submission was answered before. `about` is the cell its caller
-    /// knows not to have an answer.
+    /// Writes the object of a token, unless that submission was answered before. With `points`, its caller goes on to
+    /// that cell, which it has read before, and found without an answer.
     pub async fn write_ticket(
         &self,
-        token: Token,
-        about: Option<&str>,
+        asked: &mut Asked,
+        points: Option<&str>,
         setup: &Setup,
         change: impl Fn(&mut Cell),
     ) -> Result<Ticket, StoreError> {
-        let name = layout::task(&token.to_string());
-        let mut loaded = Loaded::absent(name.clone());
-        let mut tried: Vec<u64> = Vec::new();
+        let name = asked.ticket.name.clone();
         let mut patience = Patience::new();
         loop {
-            if loaded.is_closed() {
+            if asked.ticket.is_closed() {
                 patience.again("waiting for an object to go").await?;
-                loaded = self.read(&name).await?;
+                asked.ticket = self.read(&name).await?;
                 continue;
             }
             let moment = self.moment();
-            let mut cell = loaded.cell();
+            let mut cell = asked.ticket.cell();
             cell.void(setup, moment);
             change(&mut cell);
             let nonce = random();
-            tried.push(nonce);
-            if let Committed::Done(stale) = self.commit(&loaded, cell, nonce, moment).await? {
-                self.sweep(stale).await?;
+            asked.tried.push(nonce);
+            if let Committed::Done(stale) = self.commit(&asked.ticket, cell, nonce, moment).await? {
+                self.sweep(stale).await;
                 return Ok(Ticket::Ours);
             }
             // Just read back.
-            loaded = self.recall(&name).await?;
-            let Some((_, own)) = &loaded.base else {
+            asked.ticket = self.recall(&name).await?;
+            let Some((_, own)) = &asked.ticket.base else {
                 continue;
             };
-            if tried.iter().any(|nonce| own.was_written_by(*nonce)) {
+            if own.was_written_by(nonce) {
                 return Ok(Ticket::Ours);
             }
-            let points_there = own.points_to.as_ref().map(|pointer| pointer.cell.as_str()) == about;
-            let is_bare_pointer = own.points_to.is_some() && own.jobs.is_empty() && own.entries.is_empty();
-            if !(is_bare_pointer && points_there)
-                && let Some(answer) = self.before(token, &loaded, setup).await?
+            let points_there = own.points_to.as_ref().map(|pointer| pointer.cell.as_str()) == points;
+            let is_bare = own.jobs.is_empty() && own.entries.is_empty();
+            if !(is_bare && points.is_some() && points_there)
+                && let Some(answer) = self.before(asked.token, &asked.ticket, setup).await?
             {
                 return Ok(Ticket::Before(answer));
             }
-            if tried.len() > 1 {
+            if points.is_none() {
+                return Ok(Ticket::Met);
+            }
+            if asked.tried.len() > 1 {
                 patience.again("submitting").await?;
             }
         }
@@ -445,6 +528,7 @@ impl Desk {
         let moment = self.moment();
         let now = moment.now;
         let token = submission.token;
+        let wanders = wanders(&submission);
         let mut key = Prepared::new(&self.namespace, submission.clone(), now)
             .ok()
             .and_then(|it| it.key);
@@ -452,9 +536,13 @@ impl Desk {
         let refused = prepared.as_ref().err().and_then(|refused| refused.token);
         let before = match (&prepared, refused) {
             (Err(_), None) => None,
+            (Ok(Prepared { key: asked, .. }), _) => {
+                let digest = asked.as_ref().or(key.as_ref()).map(|key| key.digest);
+                self.answered(token, digest, &setup).await?
+            }
             _ => {
-                let ticket = self.read(&layout::task(&token.to_string())).await?;
-                self.before(token, &ticket, &setup).await?
+                let digest = key.as_ref().map(|key| key.digest);
+                self.answered(token, digest, &setup).await?
             }
         };
         let judged = match (prepared, before) {
@@ -464,7 +552,11 @@ impl Desk {
                 // A unique queue may have added one.
                 key = prepared.key.clone();
                 let arrival = Default::default();
-                Ok(Arrived { prepared, arrival })
+                Ok(Arrived {
+                    prepared,
+                    arrival,
+                    wanders,
+                })
             }
         };
         let mut cell = match &key {
@@ -504,9 +596,19 @@ fn newest(cell: &Cell, token: Token) -> Option<&Entry> {
     entries.max_by_key(|entry| entry.arrival)
 }
 
+/// Whether a submission may have another key when it is sent again.
+fn wanders(submission: &Submission) -> bool {
+    match &submission.policy {
+        Policy::Unsaid => true,
+        Policy::None => false,
+        Policy::Dedup(policy) => policy.period.is_some() && !matches!(submission.run_at, RunAt::At(_)),
+    }
+}
+
 /// A submission that is not taken.
 struct Refused {
     /// Set where an earlier answer goes before this one.
     token: Option<Token>,
+    key: Option<Digest>,
     answer: Submitted,
 }

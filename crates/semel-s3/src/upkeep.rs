@@ -10,7 +10,7 @@ use semel_core::limits;
 use semel_core::store::{Retention, UpkeepReport, UpkeepRequest};
 use semel_core::time::{Millis, Timestamp};
 
-use crate::cell::Entry;
+use crate::cell::{Cell, Entry};
 use crate::desk::{Desk, each};
 use crate::inspect::Sight;
 use crate::layout;
@@ -67,6 +67,9 @@ impl Desk {
         let route = |(_, name, _): &(Option<Timestamp>, &str, JobId)| (*name).to_owned();
         let done = each(old, route, |(_, name, id)| {
             async move {
+                if let Some(copy) = sight.find(name).filter(|cell| cell.copied_by.is_some()) {
+                    return self.prune_copy(&id, copy).await;
+                }
                 self.change(name, true, setup, |cell, moment| {
                     let job = cell.find(&id)?;
                     is_outlived(job, retention, moment.now).then(|| cell.drop_content(&id, true, moment))
@@ -78,6 +81,20 @@ impl Desk {
         .await?;
         let count = |gone: bool| done.iter().filter(|it| **it == Some(gone)).count();
         Ok((count(true), count(false)))
+    }
+
+    /// A job that left the cell of its key goes by a word of that cell.
+    async fn prune_copy(&self, id: &JobId, copy: &Cell) -> Result<Option<bool>, StoreError> {
+        let Some(key) = &copy.points_to else {
+            return Ok(None);
+        };
+        self.change(&key.cell, true, &Setup::default(), |cell, moment| {
+            let job = copy.find(id).filter(|_| cell.lets_count(id, copy))?;
+            cell.unlogged.extend(job.logged.then(|| id.clone()));
+            cell.bury(copy, vec![id.clone()], moment.now);
+            Some(true)
+        })
+        .await
     }
 
     /// Removes entries of the ledger that are too old or too many; totals stay exact. Says how many.
@@ -172,7 +189,7 @@ impl Desk {
             }
         }
         self.forget(&forgotten);
-        self.sweep(forgotten).await?;
+        self.bucket.delete(forgotten).await?;
         Ok(looked)
     }
 

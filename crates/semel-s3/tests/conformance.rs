@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use semel_conformance::{Harness, Instance, Place, main as run};
-use semel_core::ids::Name;
+use semel_core::ids::{JobId, Name};
+use semel_core::memory::Naming;
 use semel_core::store::Store;
 use semel_core::time::{Clock, ManualClock};
 use semel_s3::{S3Options, S3Store};
@@ -78,6 +79,19 @@ impl Harness for S3 {
         Instance {
             store: open(url, namespace, Some(clock)),
             keep,
+        }
+    }
+
+    /// A submission is found again in the cell of its key.
+    fn tokens_stand_alone(&self) -> bool {
+        false
+    }
+
+    /// With a key, the id says which: that is where the job is.
+    fn job_id(&self) -> Naming {
+        |token, key| match key {
+            Some(digest) => JobId::new(format!("{token}.{digest}")).expect("short enough"),
+            None => JobId::from(token),
         }
     }
 

@@ -48,7 +48,8 @@ async fn one_life(store: &S3Store, n: u64) -> JobId {
         .await
         .expect("the store answers");
     let id = answer[0].id().expect("a job").clone();
-    assert_eq!(id, JobId::from(token(n)), "the key was free again");
+    let made_here = id.as_str().starts_with(&token(n).to_string());
+    assert!(made_here, "the key was free again");
     let request = ClaimRequest {
         token: token(1 << 40 | n),
         worker: name("worker"),

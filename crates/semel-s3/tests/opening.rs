@@ -68,16 +68,18 @@ async fn an_endpoint_that_ignores_if_match_is_refused() {
 
 #[tokio::test]
 async fn missing_permissions_are_named() {
-    for (method, doing) in [("PUT", "writing"), ("GET", "reading"), ("DELETE", "deleting")] {
+    for (method, doing, lacking) in [
+        ("PUT", "writing", "lack s3:PutObject"),
+        ("GET", "reading", "lack s3:GetObject"),
+        ("DELETE", "deleting", "lack s3:DeleteObject"),
+        ("LIST", "listing", "lack s3:ListBucket"),
+    ] {
         let ways = Ways {
             forbids: Some(method),
             ..Ways::default()
         };
         let said = refusal(ways).await;
-        assert!(
-            said.contains(doing) && said.contains("s3:PutObject"),
-            "{method}: {said}"
-        );
+        assert!(said.contains(doing) && said.contains(lacking), "{method}: {said}");
     }
 }
 

@@ -1,13 +1,17 @@
 //! Requests are money: what each operation may cost (beside the one read of the settings that every call makes).
 
+#[path = "history/mod.rs"]
+mod history;
+
 use std::sync::Arc;
 
 use object_store::memory::InMemory;
 use semel_core::dedup::Dedup;
 use semel_core::ids::{Name, Token};
+use semel_core::job::Outcome;
 use semel_core::json::Json;
 use semel_core::lifecycle::Settle;
-use semel_core::store::{ClaimRequest, Claimed, Settlement, Store as _};
+use semel_core::store::{ClaimRequest, Claimed, Settlement, Store as _, WriteOutcome};
 use semel_core::submission::Submission;
 use semel_core::time::Millis;
 use semel_s3::{S3Options, S3Store};
@@ -51,14 +55,28 @@ async fn claim(store: &S3Store, n: u64, max: usize) -> Vec<Claimed> {
     store.claim(request).await.expect("the store answers")
 }
 
-async fn complete(store: &S3Store, claims: Vec<Claimed>) {
-    let settle = |claimed: Claimed| Settlement {
+async fn settle(store: &S3Store, claims: Vec<Claimed>, result: Settle) {
+    let settlement = |claimed: Claimed| Settlement {
         id: claimed.job.id,
         fence: claimed.fence,
-        result: Settle::Complete { output: None },
+        result: result.clone(),
     };
-    let batch = claims.into_iter().map(settle).collect();
-    store.settle(batch).await.expect("the store answers");
+    let batch: Vec<Settlement> = claims.into_iter().map(settlement).collect();
+    let count = batch.len();
+    let settled = store.settle(batch).await.expect("the store answers");
+    let done = settled.iter().filter(|it| matches!(it, WriteOutcome::Ok(_)));
+    assert_eq!(done.count(), count, "what was claimed is settled");
+}
+
+async fn complete(store: &S3Store, claims: Vec<Claimed>) {
+    settle(store, claims, Settle::Complete { output: None }).await;
+}
+
+fn retry() -> Settle {
+    Settle::Retry {
+        error: "again".to_owned(),
+        delay: Some(Millis::from_secs(3_600)),
+    }
 }
 
 /// The requests a call makes, beside those for the settings.
@@ -79,10 +97,7 @@ async fn operations_cost_what_they_are_said_to() {
     let (requests, _) = cost(&store, 1, store.submit(vec![plain(1)])).await;
     assert_eq!(requests, 2, "without a key: hint and cell");
     let (requests, _) = cost(&store, 1, store.submit(vec![keyed(2, 1)])).await;
-    assert_eq!(
-        requests, 4,
-        "with a key: read the cell, then pointer, hint and cell"
-    );
+    assert_eq!(requests, 3, "with a fresh key: read the cell, then hint and cell");
     let (requests, _) = cost(&store, 1, store.submit(vec![keyed(3, 1)])).await;
     assert_eq!(requests, 2, "a duplicate: read the cell, write the entry");
 
@@ -90,6 +105,40 @@ async fn operations_cost_what_they_are_said_to() {
     assert!(requests <= 2 + 5, "a claim of one: {requests}");
     let (requests, ()) = cost(&store, 1, complete(&store, claims)).await;
     assert_eq!(requests, 1, "an end is one write where the cell is known");
+    // Another process settles what it did not claim: a job without a key, and one with.
+    for n in [10, 11] {
+        let submission = if n == 10 { plain(n) } else { keyed(n, n) };
+        store.submit(vec![submission]).await.expect("the store answers");
+        let claims = claim(&store, n, 1).await;
+        let stranger = open(&bucket).await;
+        let (requests, ()) = cost(&stranger, 1, complete(&stranger, claims)).await;
+        assert!(requests <= 3, "an end elsewhere: {requests}");
+    }
+    // Attempts that end in another place of the queue advertise it.
+    store
+        .submit(vec![keyed(12, 12)])
+        .await
+        .expect("the store answers");
+    let claims = claim(&store, 12, 1).await;
+    let (requests, ()) = cost(&store, 1, settle(&store, claims, retry())).await;
+    assert!(requests <= 3, "a retry: hint and cell, {requests}");
+
+    // A key that was used before: whether this very submission was absorbed then is asked of its token.
+    let exclusive = |n| {
+        let mut submission = plain(n);
+        submission.policy = Dedup::exclusive("one-at-a-time").into();
+        submission
+    };
+    store
+        .submit(vec![exclusive(20)])
+        .await
+        .expect("the store answers");
+    complete(&store, claim(&store, 20, 10).await).await;
+    let (requests, answers) = cost(&store, 1, store.submit(vec![exclusive(21)])).await;
+    let answers = answers.expect("the store answers");
+    assert_eq!(answers[0].outcome(), Some(Outcome::Accepted));
+    assert_eq!(requests, 4, "read the cell, then token, hint and cell");
+    complete(&store, claim(&store, 21, 10).await).await;
 
     store
         .submit((100..150).map(plain).collect())
@@ -109,27 +158,9 @@ async fn operations_cost_what_they_are_said_to() {
 /// What is finished is not looked at by a claim: it costs the same number of requests beside any number of them.
 #[tokio::test]
 async fn finished_jobs_do_not_make_claims_dearer() {
-    let bucket = Arc::new(InMemory::new());
-    let mut costs = Vec::new();
-    let mut n = 0;
-    for finished in [10, 3_000] {
-        let store = open(&bucket).await;
-        while n < finished {
-            let batch = (0..500.min(finished - n)).map(|at| plain(n + at)).collect();
-            store.submit(batch).await.expect("the store answers");
-            let claims = claim(&store, 10_000_000 + n, 1_000).await;
-            n += claims.len() as u64;
-            complete(&store, claims).await;
-        }
-        store
-            .submit(vec![plain(20_000_000 + n)])
-            .await
-            .expect("the store answers");
-        let worker = open(&bucket).await;
-        let (requests, claims) = cost(&worker, 2, claim(&worker, 30_000_000 + n, 1)).await;
-        assert_eq!(claims.len(), 1);
-        complete(&worker, claims).await;
-        costs.push(requests);
-    }
-    assert_eq!(costs[0], costs[1], "beside 10 and beside 3,000 finished jobs");
+    let (few, many) = (history::beside(10).await, history::beside(3_000).await);
+    assert_eq!(
+        few.requests, many.requests,
+        "beside 10 and beside 3,000 finished jobs"
+    );
 }

@@ -69,6 +69,11 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
+    /// Whether a token is known whatever it is sent with.
+    pub(super) fn tokens_stand_alone(&self) -> bool {
+        self.harness.tokens_stand_alone()
+    }
+
     /// Two empty stores on one clock.
     pub(super) fn new(harness: &'a dyn Harness, seed: u64) -> Self {
         let namespace = name("default");
@@ -77,7 +82,7 @@ impl<'a> Run<'a> {
         let instance = harness.create(&namespace, clock.clone());
         Run {
             capabilities: instance.store.capabilities(),
-            reference: Arc::new(MemoryStore::new(namespace.clone(), clock.clone())),
+            reference: Arc::new(MemoryStore::new(namespace.clone(), clock.clone()).naming(harness.job_id())),
             instance: Some(instance),
             harness,
             namespace,

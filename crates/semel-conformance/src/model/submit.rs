@@ -50,9 +50,17 @@ impl Run<'_> {
         };
         if self.rng.once_in(5) {
             let other = self.any_submission();
-            submission = Submission {
-                token: submission.token,
-                ..other
+            submission = match self.tokens_stand_alone() {
+                true => Submission {
+                    token: submission.token,
+                    ..other
+                },
+                false => Submission {
+                    priority: other.priority,
+                    max_attempts: other.max_attempts,
+                    producer: other.producer,
+                    ..submission
+                },
             };
         }
         self.submit(vec![submission]).await.map(|_| ())

@@ -136,7 +136,12 @@ impl Inner {
                 holder: holder.holder_view(moment.now),
             };
         }
-        let id = JobId::from(token);
+        // It is where its letter is.
+        let place = record.spec.id.as_str().split_once('.').map(|(_, place)| place);
+        let id = match place {
+            Some(place) => JobId::new(format!("{token}.{place}")).expect("as long as the id of its letter"),
+            None => JobId::from(token),
+        };
         if self.answered_before(token, moment.now).is_some() {
             return ActOutcome::Invalid(Act::token_taken());
         }

@@ -2,9 +2,8 @@
 
 use crate::admission::{self, Decision};
 use crate::counters::Counter;
-use crate::ids::JobId;
 use crate::job::{Life, Outcome, Spec};
-use crate::memory::inner::{Inner, Moment};
+use crate::memory::inner::{Inner, Moment, Naming};
 use crate::memory::ledger::{Absorbed, Difference};
 use crate::memory::record::{Arrival, Lane, Record};
 use crate::memory::submit::Judged;
@@ -43,7 +42,7 @@ impl Inner {
                     .filter(|_| takes_over)
                     .into_iter()
                     .for_each(|holder| self.let_go(holder, moment));
-                let mut spec = fresh_spec(prepared, moment.now);
+                let mut spec = fresh_spec(prepared, self.naming, life.holding.is_some(), moment.now);
                 spec.key = spec.key.filter(|_| life.holding.is_some());
                 self.insert(
                     Record::new(
@@ -142,14 +141,19 @@ impl Inner {
     /// Makes the job that follows a running holder (contract 2.5, `latest`).
     fn follow(&mut self, prepared: Prepared, holder: Option<Arrival>, life: Life, moment: Moment) {
         let follows = holder.map(|holder| self.record(holder).spec.id.clone());
-        let record = Record::new(fresh_spec(prepared, moment.now), life, Outcome::Deferred);
+        let record = Record::new(
+            fresh_spec(prepared, self.naming, true, moment.now),
+            life,
+            Outcome::Deferred,
+        );
         self.insert(Record { follows, ..record }, moment);
     }
 }
 
-fn fresh_spec(prepared: Prepared, now: Timestamp) -> Spec {
+fn fresh_spec(prepared: Prepared, naming: Naming, with_key: bool, now: Timestamp) -> Spec {
     let Prepared { submission, key } = prepared;
-    let id = JobId::from(submission.token);
+    let named = key.as_ref().filter(|_| with_key).map(|key| key.digest);
+    let id = naming(submission.token, named);
     Spec {
         origin: id.clone(),
         id,

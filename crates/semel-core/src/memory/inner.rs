@@ -66,7 +66,11 @@ pub(super) struct Inner {
     pub(super) last_fence: i64,
     pub(super) last_generation: i64,
     pub(super) pulse: Pulse,
+    pub(super) naming: Naming,
 }
+
+/// How a job is named by the token of its submission and the key it holds or waits for.
+pub type Naming = fn(Token, Option<Digest>) -> JobId;
 
 impl Inner {
     pub(super) fn new(namespace: Name) -> Self {
@@ -93,6 +97,7 @@ impl Inner {
             last_fence: 0,
             last_generation: 0,
             pulse: Pulse::default(),
+            naming: |token, _| JobId::from(token),
         }
     }
 
@@ -115,6 +120,21 @@ impl Inner {
     pub(super) fn find(&self, id: &JobId) -> Option<(Arrival, &Record)> {
         let arrival = *self.ids.get(id)?;
         Some((arrival, self.record(arrival)))
+    }
+
+    /// The job that a submission or a replay with this token made.
+    pub(super) fn made_by(&self, token: Token) -> Option<(Arrival, &Record)> {
+        let plain = JobId::from(token);
+        let is_its = |id: &&JobId| {
+            let rest = id.as_str().strip_prefix(plain.as_str());
+            rest.is_some_and(|rest| rest.starts_with('.'))
+        };
+        self.find(&plain).or_else(|| {
+            // Only where ids are given another form: an ordinary one is found above, or is not there.
+            let adds = (self.naming)(token, Some(Digest::from_bytes([0; 32]))) != plain;
+            let id = self.ids.keys().filter(|_| adds).find(is_its)?;
+            self.find(id)
+        })
     }
 
     /// The job at an arrival that an index gave.

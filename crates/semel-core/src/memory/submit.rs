@@ -127,7 +127,7 @@ impl Inner {
 
     /// The first answer to a token that was seen before, as long as the job it named is there (contract 3.5).
     pub(super) fn answered_before(&self, token: Token, now: Timestamp) -> Option<Submitted> {
-        if let Some((_, record)) = self.find(&JobId::from(token)) {
+        if let Some((_, record)) = self.made_by(token) {
             return Some(Submitted::Job(Box::new(Admitted {
                 outcome: record.born,
                 job: record.holder_view(now),
@@ -178,19 +178,19 @@ impl Inner {
     /// What a judged submission is answered: true once it is written.
     fn answer(&self, judged: &Judged, now: Timestamp) -> Submitted {
         let submission = &judged.prepared.submission;
-        let fresh = |state: State| HolderView {
-            id: JobId::from(submission.token),
+        let digest = judged.prepared.key.as_ref().map(|key| key.digest);
+        let fresh = |with_key: bool, state: State| HolderView {
+            id: (self.naming)(submission.token, digest.filter(|_| with_key)),
             task: submission.task.clone(),
             state,
             enqueued_at: now,
         };
         let seen = |arrival: Option<Arrival>| arrival.map(|arrival| self.record(arrival).holder_view(now));
-        let digest = judged.prepared.key.as_ref().map(|key| key.digest);
         let (outcome, job) = match &judged.decision {
             Decision::Accept { life, would, .. } => {
                 return Submitted::Job(Box::new(Admitted {
                     outcome: Outcome::Accepted,
-                    job: fresh(life.state(now)),
+                    job: fresh(life.holding.is_some(), life.state(now)),
                     key: digest.filter(|_| life.holding.is_some()),
                     would: would.clone(),
                     collides_with: judged.collides_with.clone(),
@@ -206,7 +206,7 @@ impl Inner {
             ),
             Decision::Defer { .. } => (
                 Outcome::Deferred,
-                seen(judged.follower).or_else(|| Some(fresh(State::Deferred))),
+                seen(judged.follower).or_else(|| Some(fresh(true, State::Deferred))),
             ),
         };
         let (job, digest) = job

@@ -17,7 +17,8 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use semel_conformance::{Harness, Instance, Place};
-use semel_core::ids::Name;
+use semel_core::ids::{JobId, Name};
+use semel_core::memory::Naming;
 use semel_core::store::Store;
 use semel_core::time::{Clock, ManualClock};
 use semel_s3::{S3Options, S3Store};
@@ -259,6 +260,19 @@ impl Harness for Memory {
         Instance {
             store: self.open(bucket.clone(), namespace, clock),
             keep: Box::new(bucket),
+        }
+    }
+
+    /// A submission is found again in the cell of its key.
+    fn tokens_stand_alone(&self) -> bool {
+        false
+    }
+
+    /// With a key, the id says which: that is where the job is.
+    fn job_id(&self) -> Naming {
+        |token, key| match key {
+            Some(digest) => JobId::new(format!("{token}.{digest}")).expect("short enough"),
+            None => JobId::from(token),
         }
     }
 

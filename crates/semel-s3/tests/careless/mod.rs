@@ -13,7 +13,7 @@ pub struct Ways {
     pub ignores_if_none_match: bool,
     /// Changes what is another one.
     pub ignores_if_match: bool,
-    /// Forbids all requests of this method.
+    /// Forbids all requests of this kind: `GET`, `PUT`, `DELETE`, or `LIST`.
     pub forbids: Option<&'static str>,
 }
 
@@ -74,7 +74,12 @@ fn respond(
     ways: Ways,
     objects: &Objects,
 ) -> (&'static str, Option<u64>, Vec<u8>) {
-    if ways.forbids == Some(method) {
+    let kind = if target.contains("list-type=2") {
+        "LIST"
+    } else {
+        method
+    };
+    if ways.forbids == Some(kind) {
         return (
             "403 Forbidden",
             None,

@@ -41,7 +41,7 @@ pub(crate) async fn tick(
         .filter(|due| *due > schedule.kept.settled_until());
     if let Some(pending) = schedule.kept.pending.clone() {
         let is_latest = latest.is_none_or(|due| due <= pending.due);
-        if is_latest || is_submitted(store, &pending).await? {
+        if is_latest || is_submitted(store, &schedule.kept, &pending).await? {
             schedule = match complete(store, schedule, pending).await? {
                 Some(schedule) => schedule,
                 None => return Ok(cron.next(now)),
@@ -54,10 +54,10 @@ pub(crate) async fn tick(
     Ok(cron.next(now))
 }
 
-/// Whether a scheduler died after it had submitted.
-async fn is_submitted(store: &dyn Store, pending: &Pending) -> Result<bool, StoreError> {
-    let found = store.jobs_by_id(&[JobId::from(pending.token)]).await?;
-    Ok(found.into_iter().flatten().next().is_some())
+/// Whether a scheduler died after it had submitted. Asked by the tick's key: what id its job has is for the store to say.
+async fn is_submitted(store: &dyn Store, kept: &Kept, pending: &Pending) -> Result<bool, StoreError> {
+    let explained = store.explain(submission(kept, pending)?).await?;
+    Ok(explained.holder.is_some())
 }
 
 /// A new tick: judged against the job of the tick before.
