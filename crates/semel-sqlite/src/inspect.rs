@@ -43,8 +43,8 @@ pub struct Whole {
     pub collides_with: Option<JobId>,
     /// Born as a follower.
     pub born_deferred: bool,
-    bytes: Vec<u8>,
-    input: Option<String>,
+    bytes: IdBytes,
+    input: Option<Json>,
     headers: Option<String>,
     meta: Option<String>,
     timeout: Option<i64>,
@@ -59,11 +59,13 @@ impl Whole {
     pub fn read(row: &Row<'_>, from: usize) -> rusqlite::Result<Self> {
         let digest = rows::digest(row, from + 7)?;
         let would: Option<String> = row.get(from + 15)?;
+        let bytes = IdBytes::read(row.get_ref(from)?.as_blob()?);
+        let input = row.get_ref(from + 2)?.as_str_or_null()?;
         Ok(Whole {
-            id: rows::id(row, from)?,
-            bytes: row.get(from)?,
+            id: rows::id_from(&bytes),
+            bytes,
             enqueued_at: rows::time(row.get(from + 1)?),
-            input: row.get(from + 2)?,
+            input: input.map(Json::trusted),
             headers: row.get(from + 3)?,
             meta: row.get(from + 4)?,
             timeout: row.get(from + 5)?,
@@ -142,7 +144,7 @@ impl Whole {
             queue,
             state: life.state(now),
             stub: self.input.is_none(),
-            input: self.input.map_or_else(Json::null, Json::trusted),
+            input: self.input.unwrap_or_else(Json::null),
             output: if ended {
                 text(statements, Sql::OutputFind, row.seq)?.map(Json::trusted)
             } else {
