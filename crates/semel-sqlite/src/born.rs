@@ -196,7 +196,7 @@ pub fn any(statements: &mut Statements<'_>) -> Result<bool, Fail> {
         .query_row([FLOOR], |row| row.get::<_, i64>(0));
     let floor = floor.optional()?.unwrap_or(0);
     let newest = statements
-        .get(Sql::JobNewborn)?
-        .query_row([floor], |row| Ok(row.get_ref(1)?.as_blob_or_null()?.is_some()));
+        .get(Sql::JobNewest)?
+        .query_row([floor], |row| row.get(0));
     Ok(newest.optional()?.unwrap_or(false))
 }

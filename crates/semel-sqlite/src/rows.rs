@@ -7,6 +7,7 @@ use std::ops::Deref;
 
 use rusqlite::types::{ToSqlOutput, Type};
 use rusqlite::{Row, ToSql};
+use uuid::Uuid;
 
 use semel_core::dedup::{Hold, HoldKind, Holding, KeyBy, ReleaseOn};
 use semel_core::ids::{Digest, JobId, Token};
@@ -333,11 +334,10 @@ impl IdBytes {
 
 /// The bytes of an id in a namespace; `None` if no job of this store can have it.
 pub fn id_bytes(id: &JobId, ns: i64) -> Option<IdBytes> {
-    id.as_str()
-        .parse::<Token>()
-        .ok()
-        .filter(|token| JobId::from(*token) == *id)
-        .map(|token| token_bytes(&token, ns))
+    let parsed = Uuid::try_parse(id.as_str()).ok()?;
+    let mut buffer = Uuid::encode_buffer();
+    let as_written = &*parsed.hyphenated().encode_lower(&mut buffer) == id.as_str();
+    as_written.then(|| token_bytes(&Token::from_bytes(parsed.into_bytes()), ns))
 }
 
 /// The bytes of a token in a namespace.

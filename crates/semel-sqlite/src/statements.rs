@@ -92,6 +92,7 @@ statements! {
     FloorRaise = "floor_raise",
     JobLast = "job_last",
     JobNewborn = "job_newborn",
+    JobNewest = "job_newest",
     ReplayInsert = "replay_insert",
     ReplayFind = "replay_find",
     ReplayDelete = "replay_delete",
