@@ -363,6 +363,28 @@ async fn heartbeats_leave_no_trail() {
     assert!(entries.len() <= 2, "the spent one went with a claim: {entries:?}");
 }
 
+#[tokio::test]
+async fn a_refused_write_leaves_the_lease_looked_after() {
+    let world = World::new();
+    let worker = world.open().await;
+    submitted(&worker, keyed(1)).await;
+    let claimed = claim(&worker, 1, 1).await.remove(0);
+    let stale = Claimed {
+        fence: claimed.fence - 1,
+        ..claimed.clone()
+    };
+    assert!(matches!(
+        complete(&worker, &stale).await,
+        WriteOutcome::Refused(_)
+    ));
+    submitted(&worker, plain(2)).await;
+    assert_eq!(claim(&worker, 2, 1).await.len(), 1);
+    assert_eq!(worker.doctor(false).await.expect("the store answers"), []);
+    drop(worker);
+    world.clock.advance(LEASE);
+    assert_eq!(claim(&world.open().await, 3, 10).await.len(), 2);
+}
+
 /// Submits, claims and fails a job of one key.
 async fn one_life(store: &S3Store, n: u64) -> JobId {
     let id = submitted(store, keyed(n)).await;
