@@ -102,7 +102,7 @@ impl Desk {
         let key = prepared.key.as_ref().map(|key| key.digest);
         let refused = |answer| Refused {
             token: Some(token),
-            key,
+            key: key.map(Box::new),
             answer,
         };
         let Submission { queue, task, .. } = &prepared.submission;
@@ -160,7 +160,7 @@ impl Desk {
         let Some(token) = refused.token else {
             return Ok(refused.answer);
         };
-        let before = self.answered(token, refused.key, setup).await?;
+        let before = self.answered(token, refused.key.map(|key| *key), setup).await?;
         Ok(before.unwrap_or(refused.answer))
     }
 
@@ -609,6 +609,6 @@ fn wanders(submission: &Submission) -> bool {
 struct Refused {
     /// Set where an earlier answer goes before this one.
     token: Option<Token>,
-    key: Option<Digest>,
+    key: Option<Box<Digest>>,
     answer: Submitted,
 }
