@@ -74,6 +74,7 @@ fn main() -> ExitCode {
     }
     if check > 0 {
         println!("== every state of the protocol\n{}", protocol::all());
+        protocol::larger_rules();
     }
     if submissions > 0 {
         let count = usize::try_from(submissions).expect("fewer than fit into memory");
