@@ -179,10 +179,10 @@ async fn a_lease_of_a_dead_worker_is_taken_back_by_one_who_remembers_the_job_wai
 #[tokio::test]
 async fn producers_that_died_before_their_jobs_were_there_hold_up_nobody() {
     let world = World::new();
-    for n in 0..100 {
+    for n in 0..100u64 {
         let fused = Fused::new(world.bucket.clone(), false);
         let producer = world.open_on(fused.clone()).await;
-        let submission = if n % 2 == 0 { plain(n) } else { keyed(n) };
+        let submission = if n.is_multiple_of(2) { plain(n) } else { keyed(n) };
         // The first two writes are those of the queue and the task, once.
         fused.leave(if n == 0 { 3 } else { 1 });
         let died = fused.run(producer.submit(vec![submission])).await;
