@@ -10,14 +10,13 @@
 mod bucket;
 #[path = "../tests/campaigns/mod.rs"]
 mod campaigns;
+#[path = "../tests/protocol.rs"]
+mod checker;
 #[allow(dead_code, reason = "as a test it has a main of its own")]
 #[path = "../tests/conformance.rs"]
 mod conformance;
 #[path = "../tests/history/mod.rs"]
 mod history;
-#[allow(dead_code, reason = "as a test it is run by its own functions")]
-#[path = "../tests/protocol.rs"]
-mod protocol;
 
 use std::process::ExitCode;
 
@@ -73,7 +72,8 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     if check > 0 {
-        println!("== every state of the protocol\n{}", protocol::all());
+        println!("== every state of the protocol\n{}", checker::all());
+        checker::larger_rules();
     }
     if submissions > 0 {
         let count = usize::try_from(submissions).expect("fewer than fit into memory");

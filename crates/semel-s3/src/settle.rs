@@ -43,7 +43,8 @@ impl Desk {
                     settle(cell, &settlement, moment)
                 });
                 let settled = settled.await?;
-                if !matches!(settled, WriteOutcome::Invalid(_)) {
+                // One that is refused is about an older lease: the newest may be this handle's too.
+                if matches!(settled, WriteOutcome::Ok(_) | WriteOutcome::NotFound) {
                     lock(&self.entries).ended(&settlement.id);
                 }
                 Ok(settled)

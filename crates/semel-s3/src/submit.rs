@@ -97,13 +97,13 @@ impl Desk {
         let prepared = Prepared::new(&self.namespace, submission, now).map_err(|invalid| Refused {
             token: None,
             key: None,
-            answer: Submitted::Invalid(invalid),
+            answer: Box::new(Submitted::Invalid(invalid)),
         })?;
         let key = prepared.key.as_ref().map(|key| key.digest);
         let refused = |answer| Refused {
             token: Some(token),
             key,
-            answer,
+            answer: Box::new(answer),
         };
         let Submission { queue, task, .. } = &prepared.submission;
         if let Some(target) = setup.closed(queue, task, now) {
@@ -158,10 +158,10 @@ impl Desk {
     /// A submission that was answered before gets that answer, whatever is closed by now.
     async fn refuse(&self, refused: Refused, setup: &Setup) -> Result<Submitted, StoreError> {
         let Some(token) = refused.token else {
-            return Ok(refused.answer);
+            return Ok(*refused.answer);
         };
         let before = self.answered(token, refused.key, setup).await?;
-        Ok(before.unwrap_or(refused.answer))
+        Ok(before.unwrap_or(*refused.answer))
     }
 
     /// The first answer to a token, looked for wherever it may be.
@@ -547,7 +547,7 @@ impl Desk {
         };
         let judged = match (prepared, before) {
             (_, Some(before)) => Err(before),
-            (Err(refused), None) => Err(refused.answer),
+            (Err(refused), None) => Err(*refused.answer),
             (Ok(prepared), None) => {
                 // A unique queue may have added one.
                 key = prepared.key.clone();
@@ -610,5 +610,5 @@ struct Refused {
     /// Set where an earlier answer goes before this one.
     token: Option<Token>,
     key: Option<Digest>,
-    answer: Submitted,
+    answer: Box<Submitted>,
 }

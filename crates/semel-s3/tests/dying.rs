@@ -179,10 +179,10 @@ async fn a_lease_of_a_dead_worker_is_taken_back_by_one_who_remembers_the_job_wai
 #[tokio::test]
 async fn producers_that_died_before_their_jobs_were_there_hold_up_nobody() {
     let world = World::new();
-    for n in 0..100 {
+    for n in 0..100u64 {
         let fused = Fused::new(world.bucket.clone(), false);
         let producer = world.open_on(fused.clone()).await;
-        let submission = if n % 2 == 0 { plain(n) } else { keyed(n) };
+        let submission = if n.is_multiple_of(2) { plain(n) } else { keyed(n) };
         // The first two writes are those of the queue and the task, once.
         fused.leave(if n == 0 { 3 } else { 1 });
         let died = fused.run(producer.submit(vec![submission])).await;
@@ -361,6 +361,28 @@ async fn heartbeats_leave_no_trail() {
     assert_eq!(claim(&worker, 200, 1).await.len(), 1);
     let entries = world.names("/leases/").await;
     assert!(entries.len() <= 2, "the spent one went with a claim: {entries:?}");
+}
+
+#[tokio::test]
+async fn a_refused_write_leaves_the_lease_looked_after() {
+    let world = World::new();
+    let worker = world.open().await;
+    submitted(&worker, keyed(1)).await;
+    let claimed = claim(&worker, 1, 1).await.remove(0);
+    let stale = Claimed {
+        fence: claimed.fence - 1,
+        ..claimed.clone()
+    };
+    assert!(matches!(
+        complete(&worker, &stale).await,
+        WriteOutcome::Refused(_)
+    ));
+    submitted(&worker, plain(2)).await;
+    assert_eq!(claim(&worker, 2, 1).await.len(), 1);
+    assert_eq!(worker.doctor(false).await.expect("the store answers"), []);
+    drop(worker);
+    world.clock.advance(LEASE);
+    assert_eq!(claim(&world.open().await, 3, 10).await.len(), 2);
 }
 
 /// Submits, claims and fails a job of one key.

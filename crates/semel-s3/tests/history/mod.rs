@@ -33,7 +33,7 @@ fn token(n: u64) -> Token {
 fn submission(n: u64) -> Submission {
     let name = Name::new("work").expect("a valid name");
     let mut submission = Submission::new(token(n), name, Json::new("{}").expect("JSON"));
-    if n % 2 == 0 {
+    if n.is_multiple_of(2) {
         submission.policy = Dedup::idempotency_key(format!("order-{n}")).into();
     }
     submission
