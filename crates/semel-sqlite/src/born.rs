@@ -22,6 +22,8 @@ use crate::rows::{self, IdBytes, LifeRow};
 use crate::statements::{Sql, Statements};
 use crate::tx::Tx;
 
+/// Submissions of a call that may be entered later: with more, the pages are worth it at once.
+pub const FEW: usize = 32;
 /// More are not left to be entered later.
 const MOST: usize = 2_048;
 /// Fewer are not worth their pages.

@@ -14,6 +14,7 @@ use semel_core::store::Submitted;
 use semel_core::submission::{Policy, Prepared};
 
 use crate::batch::{Batch, Item};
+use crate::born::FEW;
 use crate::fail::Fail;
 use crate::submit::absorb::absorb;
 use crate::submit::accept::accept;
@@ -24,6 +25,14 @@ use crate::tx::Tx;
 /// Admits a batch, one item after another.
 pub fn submit(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<Vec<Submitted>, Fail> {
     tx.rescue()?;
+    let deferring = tx.deferring;
+    tx.deferring &= batch.len() <= FEW;
+    let answers = each(tx, batch);
+    tx.deferring = deferring;
+    answers
+}
+
+fn each(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<Vec<Submitted>, Fail> {
     (0..batch.len()).map(|at| one(tx, batch.item(at)?)).collect()
 }
 

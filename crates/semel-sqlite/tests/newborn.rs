@@ -193,7 +193,7 @@ async fn nothing_is_lost_on_the_way_into_the_indexes() {
         jobs.push(kit::with(Dedup::explicit(n.to_string())));
     }
     let mut first = Vec::new();
-    for batch in jobs.chunks(700) {
+    for batch in jobs.chunks(20) {
         first.extend(
             store
                 .submit(batch.to_vec())
