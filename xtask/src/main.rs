@@ -18,7 +18,7 @@ usage: cargo xtask <command>
 
   test [ARGS]            run every test, then the mutants; ARGS go to `cargo test` and leave the mutants out
   ci                     format, clippy without warnings, then test: what a change must pass
-  bench [ARGS]           measure the embedded store against the raw SQLite ceiling
+  bench [ARGS]           measure the embedded store against the raw SQLite ceiling; --store URL: on a server
   bench server [PART]    measure a server: rate, million, hostile, large; all of them if nothing is said
   faults [WHAT] [ARGS]   the long campaigns of `sqlite`, `redis`, `s3` or `effects`; all of them if nothing is said
   mutants [--only NAME]  break the SQLite store on purpose and show that the conformance suite notices

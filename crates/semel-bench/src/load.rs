@@ -10,6 +10,9 @@ use semel_core::ids::{Name, Token};
 use semel_core::json::Json;
 use semel_core::submission::Submission;
 
+/// The task of all submissions.
+pub(crate) const TASK: &str = "charge";
+
 /// The milliseconds in the first token.
 const EPOCH: u64 = 1_750_000_000_000;
 /// Tokens with the same milliseconds, as from a busy producer.
@@ -36,7 +39,7 @@ pub(crate) struct Load {
 impl Load {
     /// A load that is a function of the seed alone.
     pub(crate) fn new(seed: u64) -> Result<Self> {
-        let task = Name::new("charge")?;
+        let task = Name::new(TASK)?;
         Ok(Load {
             seed,
             task,
@@ -69,6 +72,15 @@ impl Load {
         let mut submission = Submission::new(self.token_of(draw), self.task.clone(), input);
         submission.policy = Dedup::unique().into();
         Ok(submission)
+    }
+
+    /// Another submission that is a duplicate of this one.
+    #[cfg(feature = "s3")]
+    pub(crate) fn again_of(&self, first: &Submission) -> Submission {
+        Submission {
+            token: self.token(),
+            ..first.clone()
+        }
     }
 
     /// A plain submission with an input of about so many bytes that no other call draws.

@@ -1,10 +1,8 @@
-//! A store on a file, and the load it is given.
+//! A store, and the load it is given.
 
-use std::future::Future;
-use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use tokio::runtime::Handle;
 
 use semel_core::ids::Name;
@@ -13,35 +11,30 @@ use semel_core::lifecycle::Settle;
 use semel_core::limits;
 use semel_core::store::{ClaimRequest, Claimed, Settlement, Store, WriteOutcome};
 use semel_core::submission::Submission;
-use semel_sqlite::{Options, SqliteStore, Synchronous};
 
 use crate::load::{Kind, Load};
 
 /// Where a bulk measurement says 1,024: the most the store takes in one call.
 pub(crate) const LARGEST: usize = limits::BATCH;
 
-/// A store on a file, and the load it is given. Clones share both.
+/// A store, and the load it is given. Clones share both.
 #[derive(Clone)]
 pub(crate) struct Rig {
-    pub(crate) store: Arc<SqliteStore>,
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) load: Load,
+    /// Jobs in a call of those who claim and settle.
+    pub(crate) batch: usize,
     handle: Handle,
     worker: Name,
 }
 
 impl Rig {
-    /// Opens a store with production settings.
-    pub(crate) fn open(path: &Path, handle: Handle, load: Load) -> Result<Self> {
-        Rig::open_with(Options::new(path), handle, load)
-    }
-
-    /// Opens a store.
-    pub(crate) fn open_with(options: Options, handle: Handle, load: Load) -> Result<Self> {
-        let opening = format!("opening {}", options.path.display());
-        let store = Arc::new(SqliteStore::open(options).context(opening)?);
+    /// Calls that each have up to so many jobs.
+    pub(crate) fn new(store: Arc<dyn Store>, handle: Handle, load: Load, batch: usize) -> Result<Self> {
         Ok(Rig {
             store,
             load,
+            batch,
             handle,
             worker: Name::new("bench")?,
         })
@@ -112,7 +105,7 @@ impl Rig {
 
     /// Submits so many fresh jobs, as fast as it goes.
     pub(crate) fn fill(&self, kind: Kind, jobs: usize, priority: i8) -> Result<()> {
-        for size in batches(jobs, LARGEST) {
+        for size in batches(jobs, self.batch) {
             let mut batch = self.load.batch(kind, size)?;
             batch
                 .iter_mut()
@@ -121,26 +114,6 @@ impl Rig {
         }
         Ok(())
     }
-}
-
-/// Fills a file without syncing, then syncs it once: quickly made, and nothing left for the disk to do.
-pub(crate) fn preload(path: &Path, handle: &Handle, load: &Load, fill: &Fill) -> Result<()> {
-    let options = Options {
-        synchronous: Synchronous::Off,
-        ..Options::new(path)
-    };
-    let rig = Rig::open_with(options, handle.clone(), load.clone())?;
-    rig.fill(fill.kind, fill.jobs, fill.priority)?;
-    drop(rig);
-    let file = std::fs::File::open(path).and_then(|file| file.sync_all());
-    file.with_context(|| format!("syncing {}", path.display()))
-}
-
-/// What to fill a file with.
-pub(crate) struct Fill {
-    pub(crate) kind: Kind,
-    pub(crate) jobs: usize,
-    pub(crate) priority: i8,
 }
 
 /// The sizes of the batches that make up `jobs`.

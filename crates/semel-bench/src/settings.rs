@@ -7,13 +7,16 @@ use anyhow::{Context, Result, bail};
 
 /// What `--help` says.
 pub(crate) const HELP: &str = "\
-semel-bench: the embedded store beside the raw SQLite ceiling of the same run
+semel-bench: a store beside the most its disk or server could do, in the same run
 
+  --store URL      redis://… or s3://…: measure there, under names of its own that are removed afterwards
+                   (default: the embedded store, in files of its own)
   --dir PATH       make the files here; it has to be on the disk that matters (default /var/tmp)
   --waiting N[,N]  also measure the lifecycle with N jobs waiting behind (default 1000000)
   --full           with 1,000,000 and 5,000,000 waiting; takes some minutes more
   --quick          a few seconds with small counts: shows that it runs, not how fast
-  --only G[,G]     some of: singles, callers, bulk, duplicates, process, lifecycle, sizes, syncs
+  --rounds N       slices of about a second of each measurement (default 5)
+  --only G[,G]     some of: singles, callers, bulk, duplicates, process, lifecycle, sizes, syncs, requests
   --seed N         another load (default 1)
   --json           one JSON object per line instead of the table
 ";
@@ -33,15 +36,17 @@ pub enum Group {
     Process,
     /// Whole lives.
     Lifecycle,
-    /// Bytes on disk.
+    /// Bytes on disk or in the server's memory.
     Sizes,
-    /// Fsyncs.
+    /// Fsyncs, of the embedded store.
     Syncs,
+    /// Requests, of a store in a bucket.
+    Requests,
 }
 
 impl Group {
     /// Every group, in the order of measuring.
-    pub const ALL: [Group; 8] = [
+    pub const ALL: [Group; 9] = [
         Group::Singles,
         Group::Callers,
         Group::Bulk,
@@ -50,6 +55,7 @@ impl Group {
         Group::Lifecycle,
         Group::Sizes,
         Group::Syncs,
+        Group::Requests,
     ];
 
     /// The word for this group.
@@ -63,6 +69,7 @@ impl Group {
             Group::Lifecycle => "lifecycle",
             Group::Sizes => "sizes",
             Group::Syncs => "syncs",
+            Group::Requests => "requests",
         }
     }
 
@@ -75,10 +82,12 @@ impl Group {
 /// What to measure, where, and how long.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// The URL of a server to measure on; none is the embedded store.
+    pub store: Option<String>,
     /// Where the temporary directory is made.
     pub dir: PathBuf,
-    /// What is measured.
-    pub groups: Vec<Group>,
+    /// What is measured; where nothing is said, everything there is for the store.
+    pub groups: Option<Vec<Group>>,
     /// Jobs waiting behind a lifecycle; none is always measured too.
     pub waiting: Vec<usize>,
     /// Slices of each measurement, after a first that is not counted.
@@ -100,8 +109,9 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Settings {
+            store: None,
             dir: default_dir(),
-            groups: Group::ALL.to_vec(),
+            groups: None,
             waiting: vec![1_000_000],
             rounds: 5,
             slice: Duration::from_secs(1),
@@ -158,10 +168,12 @@ impl Settings {
                 "--quick" => {}
                 "--full" => settings.waiting = vec![1_000_000, 5_000_000],
                 "--json" => settings.json = true,
+                "--store" => settings.store = Some(value()?),
+                "--rounds" => settings.rounds = number::<usize>(&value()?)?.max(1),
                 "--dir" => settings.dir = value()?.into(),
                 "--seed" => settings.seed = number(&value()?)?,
                 "--waiting" => settings.waiting = list(&value()?, number)?,
-                "--only" => settings.groups = list(&value()?, Group::parse)?,
+                "--only" => settings.groups = Some(list(&value()?, Group::parse)?),
                 _ => bail!("unknown argument {arg:?}; hint: see --help"),
             }
         }
@@ -197,7 +209,7 @@ mod tests {
         let settings = parse("--only bulk,sizes --json --waiting 0,2_000,1000")
             .unwrap()
             .unwrap();
-        assert_eq!(settings.groups, [Group::Bulk, Group::Sizes]);
+        assert_eq!(settings.groups.as_deref(), Some(&[Group::Bulk, Group::Sizes][..]));
         assert_eq!(settings.waiting, [1_000, 2_000]);
         assert!(settings.json);
         assert_eq!(parse("--full").unwrap().unwrap().waiting, [1_000_000, 5_000_000]);

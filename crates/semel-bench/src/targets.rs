@@ -33,8 +33,8 @@ impl fmt::Display for Target {
     }
 }
 
-/// The promise about a metric, if there is one.
-pub(crate) fn target(metric: &str) -> Option<Target> {
+/// The promise about a metric of the embedded store, if there is one.
+pub(crate) fn embedded(metric: &str) -> Option<Target> {
     let target = match metric {
         "enqueue_1" => Target::Ratio(0.75, 0.75),
         "enqueue_unique_bulk" => Target::Ratio(0.22, 0.30),
@@ -46,6 +46,40 @@ pub(crate) fn target(metric: &str) -> Option<Target> {
         "lifecycle" => Target::Ratio(0.12, 0.15),
         "lifecycle_1m" => Target::Ratio(0.035, 0.05),
         "lifecycle_5m" => Target::Ratio(0.02, 0.03),
+        _ => return None,
+    };
+    Some(target)
+}
+
+/// The promise about a metric of a store on Redis, if there is one.
+#[cfg(feature = "redis")]
+pub(crate) fn redis(metric: &str) -> Option<Target> {
+    let target = match metric {
+        "enqueue_1" | "enqueue_unique" => Target::Ratio(0.8, 0.8),
+        "enqueue_unique_bulk" => Target::Ratio(0.4, 0.5),
+        "enqueue_c64" | "enqueue_unique_c64" => Target::Ratio(0.2, 0.2),
+        "enqueue_unique_c64_half_p99" => Target::AtMost(1.0),
+        "lifecycle" => Target::Ratio(0.15, 0.2),
+        "mem_job" => Target::AtMost(550.0),
+        "mem_dedupe" => Target::AtMost(130.0),
+        "mem_window_key" => Target::AtMost(70.0),
+        _ => return None,
+    };
+    Some(target)
+}
+
+/// The promise about a metric of a store in a bucket, if there is one.
+#[cfg(feature = "s3")]
+pub(crate) fn s3(metric: &str) -> Option<Target> {
+    let target = match metric {
+        "enqueue_c16" => Target::Ratio(0.4, 0.4),
+        "enqueue_unique_c16" => Target::Ratio(0.25, 0.25),
+        "lifecycle" => Target::Ratio(0.1, 0.1),
+        "requests_enqueue_1" | "requests_enqueue_dup" => Target::AtMost(2.0),
+        "requests_enqueue_unique" => Target::AtMost(3.0),
+        metric if metric.starts_with("requests_settle") => Target::AtMost(3.0),
+        // Two for each and a constant; a claim of one is mostly that constant.
+        "requests_claim" | "requests_claim_elsewhere" => Target::AtMost(3.0),
         _ => return None,
     };
     Some(target)
@@ -95,6 +129,6 @@ mod tests {
             [0, 1_000_000, 5_000_000, 3_000, 7].map(suffix),
             ["", "_1m", "_5m", "_3k", "_7"]
         );
-        assert!(target(&format!("lifecycle{}", suffix(5_000_000))).is_some());
+        assert!(embedded(&format!("lifecycle{}", suffix(5_000_000))).is_some());
     }
 }

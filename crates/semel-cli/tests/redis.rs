@@ -80,3 +80,28 @@ fn a_server_that_cannot_keep_the_promises_is_refused_with_a_hint() {
         );
     }
 }
+
+#[test]
+fn a_server_is_measured_only_where_it_is_named_for_it() {
+    let server = Server::start();
+    let stage = on(&server);
+    let arguments = ["bench", "--quick", "--only", "singles", "--json"];
+    let metrics = |run: &stage::Run| -> Vec<String> {
+        assert_eq!(run.code, 0, "{run:#?}");
+        let lines = run.out.lines();
+        lines
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["metric"].to_string())
+            .collect()
+    };
+    // What the file names is measured by nobody.
+    let embedded = metrics(&stage.run(&arguments));
+    assert!(embedded.contains(&"\"ceiling_1\"".to_owned()), "{embedded:?}");
+    let url = server.url();
+    let measured = metrics(&stage.run(&[&arguments[..], &["--store", &url]].concat()));
+    assert!(measured.contains(&"\"ceiling_set_1\"".to_owned()), "{measured:?}");
+    assert_eq!(
+        server.command(&["DBSIZE"]).trim(),
+        ":0",
+        "nothing is left on the server"
+    );
+}

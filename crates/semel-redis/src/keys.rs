@@ -325,6 +325,15 @@ impl Keys {
     }
 }
 
+/// What all names of a namespace match, whatever its number of shards, in the notation of `SCAN`.
+pub fn patterns(namespace: &Name) -> [String; 2] {
+    let namespace = escaped(namespace.as_str());
+    [
+        format!("semel:{{{namespace}}}:*"),
+        format!("semel:{{{namespace}/*}}:*"),
+    ]
+}
+
 /// The shard and the job an id names; none if no such id is ever given.
 pub fn locate(id: &JobId, shards: usize) -> Option<(usize, Id)> {
     let text = id.as_str();

@@ -25,6 +25,7 @@ mod open;
 mod options;
 mod owners;
 mod presume;
+mod raw;
 mod records;
 mod route;
 mod scripts;
@@ -41,6 +42,7 @@ mod work;
 mod writer;
 
 pub use options::{Place, RedisOptions};
+pub use raw::Raw;
 
 use std::sync::Arc;
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
+use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
 use redis::sentinel::{SentinelClient, SentinelServerType};
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, Pipeline, RedisError, RedisFuture, RedisResult,
@@ -285,6 +286,67 @@ impl Link {
             described.push((answer::text(info)?, fsync));
         }
         Ok(described)
+    }
+
+    /// The masters of a cluster by host and port; where there is only one server, nothing has to be said.
+    pub async fn masters(&self) -> Result<Vec<Option<(String, u16)>>, StoreError> {
+        if !matches!(self.source, Source::Cluster(..)) {
+            return Ok(vec![None]);
+        }
+        let mut ask = redis::pipe();
+        ask.cmd("CLUSTER").arg("SLOTS");
+        let slots = self.ask("asking the cluster who is in it", &ask).await?.remove(0);
+        let mut masters = Vec::new();
+        for range in answer::list(slots)? {
+            let master = answer::list(range)?.into_iter().nth(2).unwrap_or(Value::Nil);
+            let mut place = answer::list(master)?.into_iter();
+            let host = answer::text(place.next().unwrap_or(Value::Nil))?;
+            let port = answer::number(place.next().unwrap_or(Value::Nil))?;
+            let port = u16::try_from(port).map_err(|_| StoreError::corrupt(format!("{port} is no port")))?;
+            let master = Some((host, port));
+            if !masters.contains(&master) {
+                masters.push(master);
+            }
+        }
+        Ok(masters)
+    }
+
+    /// Sends a command to one of the masters.
+    async fn ask_at(
+        &self,
+        doing: &str,
+        master: Option<&(String, u16)>,
+        command: Cmd,
+    ) -> Result<Value, StoreError> {
+        let failed = |error| failed(doing, error);
+        match (master, self.wire().await.map_err(failed)?) {
+            (Some((host, port)), (_, Wire::Cluster(mut wire))) => {
+                let (host, port) = (host.clone(), *port);
+                let there = RoutingInfo::SingleNode(SingleNodeRoutingInfo::ByAddress { host, port });
+                wire.route_command(command, there).await.map_err(failed)
+            }
+            _ => {
+                let mut ask = redis::pipe();
+                ask.add_command(command);
+                Ok(self.ask(doing, &ask).await?.remove(0))
+            }
+        }
+    }
+
+    /// Some names of one server that match a pattern, and where to go on.
+    pub async fn scan(
+        &self,
+        master: Option<&(String, u16)>,
+        cursor: &[u8],
+        pattern: &str,
+    ) -> Result<(Vec<u8>, Vec<Vec<u8>>), StoreError> {
+        let doing = "looking for keys";
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(1_000);
+        let found = self.ask_at(doing, master, scan).await?;
+        let mut parts = answer::list(found)?.into_iter();
+        let next = answer::bytes(parts.next().unwrap_or(Value::Nil))?.unwrap_or_default();
+        Ok((next, answer::all_bytes(parts.next().unwrap_or(Value::Nil))?))
     }
 
     /// A connection of its own that hears what is told on channels.

@@ -14,6 +14,7 @@ use object_store::{
 use semel_core::error::StoreError;
 
 use crate::clock::{Deadline, jittered, random};
+use crate::layout;
 
 /// How long a request is tried again before the store counts as out of reach.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -32,6 +33,7 @@ pub struct Requests {
     pub put: AtomicU64,
     pub list: AtomicU64,
     pub delete: AtomicU64,
+    pub settings: AtomicU64,
 }
 
 /// Requests made until a moment.
@@ -45,12 +47,19 @@ pub struct RequestCounts {
     pub list: u64,
     /// Deletions, each of up to a thousand objects.
     pub delete: u64,
+    /// Those of the reads that were of the settings.
+    pub settings: u64,
 }
 
 impl RequestCounts {
     /// All of them.
     pub fn total(&self) -> u64 {
         self.get + self.put + self.list + self.delete
+    }
+
+    /// All of them but the reads of the settings.
+    pub fn beside_settings(&self) -> u64 {
+        self.total() - self.settings
     }
 
     /// Those since an earlier count.
@@ -61,6 +70,7 @@ impl RequestCounts {
             put: self.put - earlier.put,
             list: self.list - earlier.list,
             delete: self.delete - earlier.delete,
+            settings: self.settings - earlier.settings,
         }
     }
 }
@@ -101,6 +111,7 @@ impl Bucket {
             put: load(&self.requests.put),
             list: load(&self.requests.list),
             delete: load(&self.requests.delete),
+            settings: load(&self.requests.settings),
         }
     }
 
@@ -121,6 +132,9 @@ impl Bucket {
         let mut patience = Patience::new();
         loop {
             count(&self.requests.get);
+            if name == layout::SETTINGS {
+                count(&self.requests.settings);
+            }
             let read = async {
                 let got = self.store.get_opts(&path, GetOptions::default()).await?;
                 let tag = got.meta.e_tag.clone();

@@ -99,6 +99,12 @@ impl S3Store {
         Ok(S3Store { desk, shared: false })
     }
 
+    /// The bucket without a store in it, by the client that a store uses: for measurements beside one, and for
+    /// removing what was made.
+    pub fn bucket(options: &S3Options) -> Result<Arc<dyn ObjectStore>, StoreError> {
+        Ok(open::client(options)?.0)
+    }
+
     /// How many requests this handle has made.
     pub fn requests(&self) -> RequestCounts {
         self.desk.bucket.requests()

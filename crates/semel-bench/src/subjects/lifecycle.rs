@@ -1,13 +1,14 @@
 //! Whole lives: submitted, claimed, completed.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use semel_core::job::Outcome;
 use semel_core::store::Claimed;
 use semel_core::submission::Submission;
 
 use crate::load::Kind;
-use crate::rig::{LARGEST, Rig};
+use crate::report::Report;
+use crate::rig::Rig;
 use crate::rounds::{Slice, Subject};
 use crate::stopwatch::Stopwatch;
 
@@ -35,7 +36,7 @@ impl Lifecycle {
     async fn one_by_one(&self, rounds: Vec<Vec<Submission>>) -> Result<()> {
         for batch in rounds {
             self.rig.submit(batch, Outcome::Accepted).await?;
-            let claimed = self.rig.claim(LARGEST).await?;
+            let claimed = self.rig.claim(self.rig.batch).await?;
             self.rig.complete(claimed).await?;
         }
         Ok(())
@@ -48,7 +49,7 @@ impl Lifecycle {
         while submitted {
             // The claim goes first: while the store is at it, the keys of the next batch are derived.
             let (claim, settle, submit) = tokio::join!(
-                self.rig.claim(LARGEST),
+                self.rig.claim(self.rig.batch),
                 self.settle(claimed),
                 self.submit(rounds.next())
             );
@@ -72,9 +73,9 @@ impl Lifecycle {
 
 impl Subject for Lifecycle {
     fn slice(&mut self, jobs: usize) -> Result<Slice> {
-        let rounds = jobs / LARGEST;
+        let rounds = jobs / self.rig.batch;
         let rounds = (0..rounds)
-            .map(|_| self.rig.load.batch(Kind::Unique, LARGEST))
+            .map(|_| self.rig.load.batch(Kind::Unique, self.rig.batch))
             .collect::<Result<_>>()?;
         let watch = Stopwatch::start();
         if self.pipelined {
@@ -84,4 +85,19 @@ impl Subject for Lifecycle {
         }
         Ok(Slice::new(jobs, watch.elapsed()))
     }
+}
+
+/// Reports the better of the two ways as `lifecycle`.
+pub(crate) fn better_lifecycle(report: &mut Report, suffix: &str) -> Result<()> {
+    let of = |way: &str| {
+        let found = report.find(&format!("lifecycle_{way}{suffix}")).cloned();
+        found.context("a contestant was not reported")
+    };
+    let (sequential, pipelined) = (of("sequential")?, of("pipelined")?);
+    let better = match pipelined.value > sequential.value {
+        true => pipelined,
+        false => sequential,
+    };
+    report.add_as(&format!("lifecycle{suffix}"), better);
+    Ok(())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::load::Kind;
-use crate::rig::{LARGEST, Rig};
+use crate::rig::Rig;
 use crate::rounds::{Slice, Subject, rate};
 use crate::stopwatch::Stopwatch;
 
@@ -25,7 +25,7 @@ impl Process {
 
     async fn one_batch(&self, claiming: &mut Duration, settling: &mut Duration) -> Result<()> {
         let watch = Stopwatch::start();
-        let claimed = self.rig.claim(LARGEST).await?;
+        let claimed = self.rig.claim(self.rig.batch).await?;
         *claiming += watch.elapsed();
         let watch = Stopwatch::start();
         self.rig.complete(claimed).await?;
@@ -39,7 +39,7 @@ impl Subject for Process {
         self.rig.fill(self.kind, jobs, 0)?;
         let (mut claiming, mut settling) = (Duration::ZERO, Duration::ZERO);
         self.rig.block_on(async {
-            for _ in 0..jobs / LARGEST {
+            for _ in 0..jobs / self.rig.batch {
                 self.one_batch(&mut claiming, &mut settling).await?;
             }
             anyhow::Ok(())

@@ -1,5 +1,6 @@
 //! `semel bench`
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -9,11 +10,12 @@ use semel_bench::{Group, Settings};
 use crate::exit::Exit;
 use crate::problem::Problem;
 use crate::session::Session;
+use crate::settings::{Source, Sourced};
 
 /// Arguments of `semel bench`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Measures the embedded store in files of its own, beside the raw SQLite ceiling\nof the same run; your store is not touched. With --json one object per line:\n{\"peer\":\"semel\",\"metric\":…,\"value\":…,\"unit\":…}."
+    after_help = "Measures the embedded store in files of its own, beside the raw SQLite ceiling\nof the same run. With --store redis://… or s3://… it measures on that server,\nbeside plain writes to it, under names of its own that it removes afterwards;\na server that only the environment or semel.toml names is left in peace. Your\nown jobs are never touched. With --json one object per line:\n{\"peer\":\"semel\",\"metric\":…,\"value\":…,\"unit\":…}."
 )]
 pub struct BenchArgs {
     /// Make the files here, on the disk that matters [default: /var/tmp]
@@ -28,6 +30,9 @@ pub struct BenchArgs {
     /// A few seconds with small counts: shows that it runs, not how fast
     #[arg(long)]
     pub quick: bool,
+    /// Slices of about a second of each measurement [default: 5]
+    #[arg(long, value_name = "N")]
+    pub rounds: Option<NonZeroUsize>,
     /// Only these groups of measurements
     #[arg(long, value_name = "GROUP", value_delimiter = ',', value_parser = groups())]
     pub only: Vec<String>,
@@ -56,20 +61,32 @@ impl BenchArgs {
             settings.waiting = self.waiting;
             settings.waiting.retain(|waiting| *waiting > 0);
         }
+        if let Some(rounds) = self.rounds {
+            settings.rounds = rounds.get();
+        }
         if !self.only.is_empty() {
-            settings.groups = Group::ALL
+            let asked = Group::ALL
                 .into_iter()
-                .filter(|group| self.only.iter().any(|word| word == group.word()))
-                .collect();
+                .filter(|group| self.only.iter().any(|word| word == group.word()));
+            settings.groups = Some(asked.collect());
         }
         settings.seed = self.seed.unwrap_or(settings.seed);
         settings
     }
 }
 
+/// The server to measure on. A measurement is a burden: only one that was named for it bears it.
+fn server(store: &Sourced<String>) -> Option<String> {
+    let embedded = ["sqlite:", "memory:"];
+    let is_server = !embedded.iter().any(|scheme| store.value.starts_with(scheme));
+    (matches!(store.source, Source::Flag(_)) && is_server).then(|| store.value.clone())
+}
+
 /// Measures, with progress on the error output.
 pub fn run(args: BenchArgs, session: &Session) -> Result<Exit, Problem> {
-    let report = semel_bench::measure(&args.settings())?;
+    let mut settings = args.settings();
+    settings.store = server(&session.settings.store);
+    let report = semel_bench::measure(&settings)?;
     let text = match session.json() {
         true => report.json_lines()?,
         false => report.table(),

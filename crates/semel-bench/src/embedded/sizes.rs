@@ -5,31 +5,31 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use rusqlite::Connection;
 
-use crate::bench::Bench;
+use crate::embedded::Run;
+use crate::embedded::file_rig::{Fill, preload};
 use crate::load::{Kind, Load};
-use crate::rig::{Fill, preload};
 
 /// Compares files with no jobs, with plain jobs, and with the same jobs made unique.
-pub(crate) fn measure(bench: &mut Bench) -> Result<()> {
-    let jobs = bench.settings.sized;
-    let empty = size_with(bench, Kind::Plain, 0)?;
-    let plain = size_with(bench, Kind::Plain, jobs)?;
-    let unique = size_with(bench, Kind::Unique, jobs)?;
-    bench
+pub(crate) fn measure(run: &mut Run<'_>) -> Result<()> {
+    let jobs = run.bench.settings.sized;
+    let empty = size_with(run, Kind::Plain, 0)?;
+    let plain = size_with(run, Kind::Plain, jobs)?;
+    let unique = size_with(run, Kind::Unique, jobs)?;
+    run.bench
         .report
         .add("mem_job", (plain - empty) / jobs as f64, "bytes");
-    bench
+    run.bench
         .report
         .add("mem_dedupe", (unique - plain) / jobs as f64, "bytes");
     Ok(())
 }
 
-fn size_with(bench: &mut Bench, kind: Kind, jobs: usize) -> Result<f64> {
-    let path = bench.fresh_file()?;
-    let load = Load::new(bench.settings.seed)?;
+fn size_with(run: &mut Run<'_>, kind: Kind, jobs: usize) -> Result<f64> {
+    let path = run.files.fresh()?;
+    let load = Load::new(run.bench.settings.seed)?;
     preload(
         &path,
-        &bench.handle(),
+        &run.bench.handle(),
         &load,
         &Fill {
             kind,

@@ -22,8 +22,8 @@ const LARGE_CALLS: usize = 12;
 const SMALL_JOBS: usize = 500;
 
 /// Lets the store fill its log and begin it anew. No job is left waiting that was not before.
-pub(crate) fn run_in(rig: &Rig) -> Result<()> {
-    let log = rig.store.path().with_extension("db-wal");
+pub(crate) fn run_in(rig: &Rig, path: &Path) -> Result<()> {
+    let log = path.with_extension("db-wal");
     rig.block_on(live(rig, 1, 1))?;
     let before = restarts(&log);
     let large = std::iter::repeat_n((IN_A_CALL, LARGE), LARGE_CALLS);

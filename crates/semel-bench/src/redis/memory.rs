@@ -1,0 +1,86 @@
+//! Bytes in the server's memory, of jobs and of keys.
+//!
+//! What `used_memory` grew by, divided by what was put in. Who shares the server with others sees theirs too.
+
+use anyhow::{Context, Result, ensure};
+
+use semel_core::dedup::{Dedup, Hold};
+use semel_core::job::Outcome;
+use semel_core::store::{Retention, UpkeepRequest};
+use semel_core::time::Millis;
+
+use crate::load::Kind;
+use crate::redis::Run;
+use crate::rig::{Rig, batches};
+
+/// How long the keys of jobs that are gone are held.
+const WINDOW: Millis = Millis::from_secs(86_400);
+
+/// Compares an empty store with waiting jobs, with the same jobs made unique, and with keys whose jobs are gone.
+pub(super) fn measure(run: &mut Run<'_>) -> Result<()> {
+    let jobs = run.bench.settings.sized;
+    let plain = grown(run, jobs, |rig| rig.fill(Kind::Plain, jobs, 0))?;
+    let unique = grown(run, jobs, |rig| rig.fill(Kind::Unique, jobs, 0))?;
+    let keys = grown(run, jobs, |rig| leave_keys(rig, jobs))?;
+    let report = &mut run.bench.report;
+    report.add("mem_job", plain, "bytes");
+    report.add("mem_dedupe", unique - plain, "bytes");
+    report.add("mem_window_key", keys, "bytes");
+    Ok(())
+}
+
+/// By how much a server grows for each of so many.
+fn grown(run: &mut Run<'_>, jobs: usize, fill: impl Fn(&Rig) -> Result<()>) -> Result<f64> {
+    run.clear()?;
+    let rig = run.rig()?;
+    let empty = used(run)?;
+    fill(&rig)?;
+    Ok((used(run)? - empty) as f64 / jobs as f64)
+}
+
+/// Jobs with a key for a day come, are completed and removed: their keys stay.
+fn leave_keys(rig: &Rig, jobs: usize) -> Result<()> {
+    for size in batches(jobs, rig.batch) {
+        let mut batch = rig.load.batch(Kind::Unique, size)?;
+        for submission in &mut batch {
+            submission.policy = Dedup::unique().hold(Hold::window(WINDOW)).into();
+        }
+        rig.block_on(rig.submit(batch, Outcome::Accepted))?;
+        rig.block_on(async { rig.complete(rig.claim(size).await?).await })?;
+    }
+    // Retention is over at once: of a job that has ended only its key is left.
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    let request = UpkeepRequest {
+        retention: Retention {
+            complete: Millis::new(1),
+            failed: Millis::new(1),
+            ledger: Millis::new(1),
+        },
+        budget: 1_000,
+    };
+    while rig.block_on(rig.store.upkeep(request))?.more {}
+    let held = rig.block_on(rig.store.stats())?;
+    ensure!(
+        held.active_keys == jobs as i64,
+        "{jobs} keys should be held, not {}",
+        held.active_keys
+    );
+    Ok(())
+}
+
+/// Bytes the servers use, without what connections and the log hold for the moment.
+fn used(run: &Run<'_>) -> Result<i64> {
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let mut sum = 0;
+    for info in run.bench.block_on(run.raw.info())? {
+        let fact = |name: &str| -> Result<i64> {
+            let found = info
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            let number = found.and_then(|value| value.trim().parse().ok());
+            number.with_context(|| format!("the server does not say its {name}"))
+        };
+        sum += fact("used_memory")? - fact("mem_clients_normal")? - fact("mem_aof_buffer")?;
+    }
+    Ok(sum)
+}
