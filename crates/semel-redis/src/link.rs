@@ -333,19 +333,6 @@ impl Link {
         }
     }
 
-    /// How many listen on a channel, as far as masters know.
-    pub async fn listeners(&self, channel: &str) -> Result<i64, StoreError> {
-        let mut sum = 0;
-        for master in self.masters().await? {
-            let mut ask = redis::cmd("PUBSUB");
-            ask.arg("NUMSUB").arg(channel);
-            let found = self.ask_at("looking for listeners", master.as_ref(), ask).await?;
-            let count = answer::list(found)?.into_iter().nth(1).unwrap_or(Value::Nil);
-            sum += answer::number(count)?;
-        }
-        Ok(sum)
-    }
-
     /// Some names of one server that match a pattern, and where to go on.
     pub async fn scan(
         &self,
