@@ -146,10 +146,11 @@ pub async fn find(app: &App, id: &str) -> Result<Job, Problem> {
 pub async fn page_of(app: &App, filter: JobFilter, wanted: Page) -> Result<Listing<Job>, Problem> {
     let store = app.client.store();
     let limit = wanted.limit;
-    let first = match limit {
-        0..=FIRST => limit,
-        ..=limits::PAGE => FIRST,
-        _ => limit,
+    // What is too many is the store's to refuse.
+    let first = if limit > limits::PAGE {
+        limit
+    } else {
+        limit.min(FIRST)
     };
     let mut found = store
         .jobs(
