@@ -2,13 +2,14 @@
 //!
 //! `cargo run --release -p semel-redis --example speed -- [jobs]` starts a server of its own and prints one JSON object
 //! per measurement: the value of the best of three rounds, and ratios as the median over the rounds. What
-//! `redis-benchmark` says of the same server is printed beside it.
+//! `redis-benchmark` says of the same server is printed beside it. The server does not rewrite its log meanwhile: that
+//! would fall on whatever happens to be measured then.
 
 #[path = "../tests/server/mod.rs"]
 mod server;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use semel_conformance::kit::{self, claim_request, with};
 use semel_core::dedup::Dedup;
@@ -91,6 +92,35 @@ async fn by_callers(store: &Arc<RedisStore>, callers: usize, from: usize, count:
     rate(count, begun)
 }
 
+/// How long callers wait at a given rate of all of them together: the 50th and 99th of a hundred, in milliseconds.
+async fn waits(store: &Arc<RedisStore>, callers: usize, from: usize, count: usize, rate: f64) -> (f64, f64) {
+    let pause = Duration::from_secs_f64(callers as f64 / rate);
+    let tasks: Vec<_> = (0..callers)
+        .map(|caller| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                let mut waits = Vec::new();
+                let mut next = tokio::time::Instant::now() + pause.mul_f64(caller as f64 / callers as f64);
+                for n in (from + caller..from + count).step_by(callers) {
+                    tokio::time::sleep_until(next).await;
+                    next += pause;
+                    let submission = keyed(n);
+                    let begun = now();
+                    store.submit(vec![submission]).await.expect("the store answers");
+                    waits.push(begun.elapsed().as_secs_f64() * 1_000.0);
+                }
+                waits
+            })
+        })
+        .collect();
+    let mut all = Vec::with_capacity(count);
+    for task in tasks {
+        all.extend(task.await.expect("a caller ends"));
+    }
+    all.sort_by(f64::total_cmp);
+    (all[all.len() / 2], all[all.len() * 99 / 100])
+}
+
 /// Claims and completes everything that waits; jobs per second.
 async fn drain(store: &RedisStore) -> f64 {
     let (begun, mut jobs) = (now(), 0);
@@ -145,7 +175,8 @@ async fn main() {
         .nth(1)
         .map_or(40_960, |jobs| jobs.parse().expect("a number of jobs"));
     let jobs = jobs.next_multiple_of(BATCH);
-    let server = Server::start_with(&["--appendonly", "yes", "--appendfsync", "everysec"]);
+    let log = ["--appendonly", "yes", "--appendfsync", "everysec"];
+    let server = Server::start_with(&[&log[..], &["--auto-aof-rewrite-percentage", "0"]].concat());
     let store = Arc::new(RedisStore::connect(&server.url()).await.expect("the store opens"));
     store.submit(vec![kit::plain()]).await.expect("the store answers");
     let client = redis::Client::open(server.url()).expect("a URL");
@@ -188,6 +219,10 @@ async fn main() {
     for (name, values) in names.iter().zip(&values) {
         say(name, best(values), "per second");
     }
+    let half = median(values[4].clone()) / 2.0;
+    let (middle, slow) = waits(&store, 64, from, singles * 8, half).await;
+    say("enqueue_unique_c64_half_rate_p50", middle, "ms");
+    say("enqueue_unique_c64_half_rate_p99", slow, "ms");
     let ratio = |name: &str, of: usize, to: usize| {
         let ratios = values[of].iter().zip(&values[to]).map(|(of, to)| of / to);
         say(name, median(ratios.collect()), "ratio");

@@ -101,10 +101,10 @@ impl Tx<'_> {
         let keys = self.names();
         let mut after = head.clone();
         if std::mem::take(&mut after.marks.output) {
-            self.unset(Slot::part(keys.outputs(&head.id), &head.id));
+            self.unset(Slot::part(keys.outputs(), &head.id));
         }
         if std::mem::take(&mut after.marks.progress) {
-            self.unset(Slot::part(keys.progress(&head.id), &head.id));
+            self.unset(Slot::part(keys.progress(), &head.id));
         }
         let taken = life.holding.as_ref().map(|holding| holding.generation);
         after.life = life;
@@ -214,10 +214,10 @@ impl Tx<'_> {
         let mut after = head.clone();
         after.marks.stub = true;
         if !keep_output && std::mem::take(&mut after.marks.output) {
-            self.unset(Slot::part(keys.outputs(&head.id), &head.id));
+            self.unset(Slot::part(keys.outputs(), &head.id));
         }
         if std::mem::take(&mut after.marks.progress) {
-            self.unset(Slot::part(keys.progress(&head.id), &head.id));
+            self.unset(Slot::part(keys.progress(), &head.id));
         }
         if std::mem::take(&mut after.marks.attempts) {
             self.run("DEL", keys.attempts(&head.id), Vec::new());

@@ -138,7 +138,7 @@ impl Tx<'_> {
         self.add(keys.meta(), "entries".to_owned(), 1);
         // A new follower is found under its token itself, and with it the token is forgotten.
         if outcome != Outcome::Deferred || named.follows.is_some() {
-            self.set(Slot::new(keys.tokens(&token), token.0), score(n));
+            self.set(Slot::new(keys.tokens(), token.0), score(n));
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use semel_core::store::{ClaimRequest, Claimed};
 use semel_core::time::Timestamp;
 
 use crate::head::Head;
-use crate::jobs::score;
+use crate::jobs::{parse_member, score};
 use crate::keys::Id;
 use crate::link::answer;
 use crate::records::Claim;
@@ -126,6 +126,7 @@ impl Tx<'_> {
             } else {
                 self.unset(slot);
                 self.run("ZREM", self.names().claims_due(), vec![token.0.to_vec()]);
+                self.run("ZREM", self.names().leases(), vec![batch_member(token)]);
             }
         }
         Ok(tokens.len())
@@ -206,6 +207,22 @@ fn runs_under(head: &Head, fence: i64) -> bool {
     head.life.phase == Phase::Running && head.life.fence == fence
 }
 
+/// The member of the watched leases for all jobs of a claim: one more byte than an id.
+pub fn batch_member(token: &Id) -> Vec<u8> {
+    let mut member = Vec::with_capacity(17);
+    member.push(b'b');
+    member.extend_from_slice(&token.0);
+    member
+}
+
+/// The claim such a member stands for.
+pub fn batch_of(member: &[u8]) -> Option<Id> {
+    let (b'b', token) = member.split_first()? else {
+        return None;
+    };
+    token.try_into().ok().map(Id)
+}
+
 /// Lane and priority of a member of the set of places.
 pub fn parse_place(member: &[u8]) -> Option<(u32, i8)> {
     let (lane, priority) = std::str::from_utf8(member).ok()?.split_once(':')?;
@@ -214,7 +231,7 @@ pub fn parse_place(member: &[u8]) -> Option<(u32, i8)> {
 
 /// The job of a member of the order of dispatch.
 pub fn job_of(member: &[u8]) -> Option<Id> {
-    member.get(8..)?.try_into().ok().map(Id)
+    parse_member(member).map(|(_, id)| id)
 }
 
 impl Tx<'_> {

@@ -20,6 +20,13 @@ impl Writer {
         Writer(vec![version])
     }
 
+    /// The same, for about so many bytes.
+    pub fn sized(version: u8, bytes: usize) -> Self {
+        let mut out = Vec::with_capacity(bytes);
+        out.push(version);
+        Writer(out)
+    }
+
     /// The bytes.
     pub fn done(self) -> Vec<u8> {
         self.0
@@ -41,6 +48,32 @@ impl Writer {
     pub fn long(&mut self, value: i64) -> &mut Self {
         self.0.extend_from_slice(&value.to_le_bytes());
         self
+    }
+
+    /// A number that is small as a rule, in as few bytes as it needs; negative ones need ten.
+    pub fn var(&mut self, value: i64) -> &mut Self {
+        let mut rest = value as u64;
+        while rest >= 0x80 {
+            self.0.push(rest as u8 | 0x80);
+            rest >>= 7;
+        }
+        self.byte(rest as u8)
+    }
+
+    /// A moment or length that is not there as a rule, in as few bytes as it needs.
+    pub fn maybe_var(&mut self, value: Option<i64>) -> &mut Self {
+        self.var(value.map_or(0, |value| value.wrapping_add(1)))
+    }
+
+    /// A moment that is close to another as a rule.
+    pub fn near(&mut self, value: Timestamp, other: Timestamp) -> &mut Self {
+        let apart = value.as_millis().wrapping_sub(other.as_millis());
+        self.var(apart.wrapping_shl(1) ^ (apart >> 63))
+    }
+
+    /// A text, its length in as few bytes as it needs.
+    pub fn short_text(&mut self, value: &str) -> &mut Self {
+        self.var(value.len() as i64).raw(value.as_bytes())
     }
 
     /// A moment.
@@ -82,14 +115,6 @@ impl Writer {
             None => self.byte(0),
         }
     }
-
-    /// A digest, or none.
-    pub fn maybe_digest(&mut self, value: Option<&Digest>) -> &mut Self {
-        match value {
-            Some(digest) => self.byte(1).raw(digest.as_bytes()),
-            None => self.byte(0),
-        }
-    }
 }
 
 /// Reads a record.
@@ -108,6 +133,11 @@ impl<'a> Reader<'a> {
                 "{what} is of version {found}, known is {version}"
             ))),
         }
+    }
+
+    /// Goes on within a record whose version is known.
+    pub fn within(bytes: &'a [u8], what: &'static str) -> Self {
+        Reader { rest: bytes, what }
     }
 
     fn bad(&self) -> StoreError {
@@ -139,6 +169,44 @@ impl<'a> Reader<'a> {
     /// A number of 64 bits.
     pub fn long(&mut self) -> Result<i64, StoreError> {
         Ok(i64::from_le_bytes(self.array()?))
+    }
+
+    /// A number in as few bytes as it needs.
+    pub fn var(&mut self) -> Result<i64, StoreError> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value as i64);
+            }
+        }
+        Err(self.bad())
+    }
+
+    /// The same, for one that has to be small.
+    pub fn small_var(&mut self) -> Result<u32, StoreError> {
+        u32::try_from(self.var()?).map_err(|_| self.bad())
+    }
+
+    /// A moment or length that is not there as a rule.
+    pub fn maybe_var(&mut self) -> Result<Option<i64>, StoreError> {
+        Ok(Some(self.var()?)
+            .filter(|value| *value != 0)
+            .map(|value| value.wrapping_sub(1)))
+    }
+
+    /// A moment that is close to another as a rule.
+    pub fn near(&mut self, other: Timestamp) -> Result<Timestamp, StoreError> {
+        let folded = self.var()?;
+        let apart = ((folded as u64) >> 1) as i64 ^ -(folded & 1);
+        Ok(Timestamp::from_millis(other.as_millis().wrapping_add(apart)))
+    }
+
+    /// A text, its length in as few bytes as it needs.
+    pub fn short_text(&mut self) -> Result<&'a str, StoreError> {
+        let length = self.small_var()?;
+        self.text_of(length)
     }
 
     /// A number of 64 bits, or none.
@@ -180,6 +248,17 @@ impl<'a> Reader<'a> {
         Name::new(self.text()?).map_err(|_| self.bad())
     }
 
+    /// A name, its length in as few bytes as it needs.
+    pub fn short_name(&mut self) -> Result<Name, StoreError> {
+        Name::new(self.short_text()?).map_err(|_| self.bad())
+    }
+
+    /// Everything that is left, as a text.
+    pub fn rest(&mut self) -> Result<&'a str, StoreError> {
+        let bytes = std::mem::take(&mut self.rest);
+        std::str::from_utf8(bytes).map_err(|_| self.bad())
+    }
+
     /// A name, or none.
     pub fn maybe_name(&mut self) -> Result<Option<Name>, StoreError> {
         let text = self.maybe_text()?;
@@ -214,14 +293,6 @@ impl<'a> Reader<'a> {
         Ok(Digest::from_bytes(self.array()?))
     }
 
-    /// A digest, or none.
-    pub fn maybe_digest(&mut self) -> Result<Option<Digest>, StoreError> {
-        match self.byte()? {
-            0 => Ok(None),
-            _ => self.digest().map(Some),
-        }
-    }
-
     /// One of the values that are stored by their place in a list.
     pub fn one_of<T: Copy>(&mut self, values: &[T]) -> Result<T, StoreError> {
         let place = usize::from(self.byte()?);
@@ -232,6 +303,13 @@ impl<'a> Reader<'a> {
     pub fn is_done(&self) -> bool {
         self.rest.is_empty()
     }
+}
+
+/// Up to eight answers in one byte.
+pub fn bits(all: &[bool]) -> u8 {
+    all.iter()
+        .enumerate()
+        .fold(0, |sum, (at, bit)| sum | u8::from(*bit) << at)
 }
 
 /// The place of a value in the list it is stored by.

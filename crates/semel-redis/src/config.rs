@@ -112,6 +112,13 @@ impl Config {
         self.by_name.get(&(queue.clone(), task.clone())).copied()
     }
 
+    /// Queue and task of a lane, even of one that is gone.
+    pub fn names(&self, number: u32) -> Result<(Name, Name), StoreError> {
+        let lane = self.lanes.get(number as usize);
+        let lane = lane.ok_or_else(|| StoreError::corrupt(format!("lane {number} is missing")))?;
+        Ok((lane.queue.clone(), lane.task.clone()))
+    }
+
     /// A lane that is not gone.
     pub fn live(&self, number: u32) -> Option<&Lane> {
         self.lanes.get(number as usize).filter(|lane| !lane.gone)

@@ -11,7 +11,7 @@ use semel_core::ids::Digest;
 use semel_core::job::Phase;
 use semel_core::store::Finding;
 
-use crate::claim::parse_place;
+use crate::claim::{batch_of, parse_place};
 use crate::head::{Head, Held};
 use crate::inspect::Source;
 use crate::jobs::{is_rare, ready_member, score};
@@ -200,6 +200,7 @@ impl Tx<'_> {
         wrongs: &mut Vec<Wrong>,
     ) -> Result<(), StoreError> {
         let keys = self.names();
+        let mut together: BTreeSet<Id> = BTreeSet::new();
         let mut running: HashMap<Id, i64> = HashMap::new();
         for head in live.iter().filter(|head| head.life.phase == Phase::Running) {
             running.insert(head.id, head.life.until.map_or(0, |until| until.as_millis()));
@@ -210,7 +211,25 @@ impl Tx<'_> {
             .arg(0)
             .arg(-1)
             .arg("WITHSCORES");
-        for (id, until) in answer::pairs(self.look(&ask).await?.remove(0))? {
+        let (mut alone, mut members) = (Vec::new(), Vec::new());
+        let mut ends = HashMap::new();
+        for (member, until) in answer::pairs(self.look(&ask).await?.remove(0))? {
+            match batch_of(&member) {
+                Some(_) => {
+                    ends.insert(member.clone(), answer::parse(&until)?);
+                    members.push(member);
+                }
+                None => alone.push((member, until)),
+            }
+        }
+        for (member, ids) in self.watched(&members).await? {
+            let end = member.as_ref().and_then(|member| ends.get(member)).copied();
+            // Of those that are watched together some may have ended, and some be watched by themselves since.
+            for id in ids.iter().filter(|id| running.get(*id).copied() == end) {
+                together.insert(*id);
+            }
+        }
+        for (id, until) in alone {
             let Ok(id) = id.try_into().map(Id) else { continue };
             let (found, expected) = (answer::parse(&until)?, running.remove(&id));
             if expected == Some(found) || void.contains(&id) {
@@ -228,7 +247,7 @@ impl Tx<'_> {
                 mends: vec![mends],
             });
         }
-        for (id, until) in running {
+        for (id, until) in running.into_iter().filter(|(id, _)| !together.contains(id)) {
             wrongs.push(Wrong {
                 invariant: "I11",
                 what: "running jobs whose lease nobody watches",

@@ -6,10 +6,17 @@ use semel_core::ids::{Digest, Name};
 use semel_core::job::{Life, Phase, State};
 use semel_core::time::{Millis, Timestamp};
 
-use crate::codec::{NONE, Reader, Writer, place};
+use crate::codec::{Reader, Writer, bits, place};
 use crate::keys::Id;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// How the head of a job begins that waits, was never leased, and has its key, if it has one, in a way that neither a
+/// lease nor time changes before its end.
+pub const FRESH: [u8; 3] = [VERSION, Phase::Waiting as u8, 0];
+/// How the record of birth of such a job begins.
+pub const BORN: [u8; 2] = [BIRTH, 0];
+/// What a record of birth begins with.
+const BIRTH: u8 = 3;
 const HOLDS: [HoldKind; 4] = HoldKind::ALL;
 
 /// What is known of a job beside its life, one bit each.
@@ -75,11 +82,6 @@ pub enum Held {
     Always,
 }
 
-/// Whether the head in these bytes is that of a job that runs.
-pub fn is_running(bytes: &[u8]) -> bool {
-    bytes.get(1) == Some(&(Phase::Running as u8))
-}
-
 impl Head {
     /// The first job of its chain.
     pub fn origin(&self) -> Id {
@@ -91,149 +93,287 @@ impl Head {
         self.life.phase == Phase::Failed && self.replayed_as.is_none() && !self.marks.stub
     }
 
-    /// The bytes.
+    /// The bytes: first what a lease and its end change, then what they leave as it is.
     pub fn encode(&self) -> Vec<u8> {
-        let life = &self.life;
-        let holding = life.holding.as_ref();
-        let hold = holding.map(|holding| holding.hold);
-        let mut out = Writer::new(VERSION);
-        out.byte(life.phase as u8)
-            .byte(life.priority.to_le_bytes()[0])
-            .byte(life.settled.map_or(0, |state| place(&State::ALL, &state) + 1))
-            .byte(hold.map_or(0, |hold| place(&HOLDS, &hold.kind) + 1))
-            .byte(holding_bits(holding))
-            .byte(self.marks.bits())
-            .small(self.version)
-            .small(self.lane)
-            .small(life.attempt)
-            .small(life.max_attempts)
-            .small(life.deliveries)
-            .small(life.max_deliveries)
-            .long(self.seq)
-            .time(self.enqueued_at)
-            .time(life.run_at)
-            .long(life.fence)
-            .maybe_time(life.began)
-            .maybe_time(life.until)
-            .maybe_time(life.started_at)
-            .maybe_time(life.finished_at)
-            .long(hold.and_then(|hold| hold.ttl).map_or(NONE, Millis::as_millis))
-            .long(
-                hold.and_then(|hold| hold.cool_down)
-                    .map_or(NONE, Millis::as_millis),
-            )
-            .maybe_time(holding.map(|holding| holding.taken_at))
-            .maybe_time(holding.and_then(|holding| holding.expires_at))
-            .long(holding.map_or(NONE, |holding| holding.generation));
-        out.maybe_digest(self.digest.as_ref())
-            .maybe_digest(self.group.as_ref())
-            .maybe_digest(self.input.as_ref())
-            .maybe_id(self.origin.as_ref())
-            .maybe_id(self.follows.as_ref())
-            .maybe_id(self.replayed_as.as_ref())
-            .maybe_text(self.worker.as_ref().map(Name::as_str));
+        let mut out = self.turn();
+        self.encode_rest(&mut out);
         out.done()
+    }
+
+    /// What a lease and its end change. Of a job that was never leased it is the same three bytes for all, of jobs
+    /// that were leased together the same bytes for all of them: [`FRESH`] and [`Head::turn_bytes`].
+    fn turn(&self) -> Writer {
+        let life = &self.life;
+        let mut out = Writer::sized(VERSION, 160);
+        let lasting = u8::from(!self.is_lasting()) << 1;
+        out.byte(life.phase as u8);
+        if self.is_fresh() {
+            out.byte(lasting);
+            return out;
+        }
+        let millis = |moment: Option<Timestamp>| moment.map(Timestamp::as_millis);
+        out.byte(lasting | 1)
+            .byte(life.settled.map_or(0, |state| place(&State::ALL, &state) + 1))
+            .byte(self.marks.bits())
+            .var(i64::from(self.version))
+            .var(i64::from(life.attempt))
+            .var(i64::from(life.deliveries))
+            .var(life.fence)
+            .maybe_var(millis(life.began))
+            .maybe_var(millis(life.until))
+            .maybe_var(millis(life.started_at))
+            .maybe_var(millis(life.finished_at))
+            .short_text(self.worker.as_ref().map_or("", Name::as_str));
+        out
+    }
+
+    /// What a job is born with: its head, to which nothing has happened yet, in front of what it is. It has no other
+    /// head until something happens to it. None if the head is longer than any should be.
+    pub fn birth(&self, spec: usize) -> Option<Writer> {
+        let mut rest = Writer::sized(0, 160);
+        self.encode_rest(&mut rest);
+        let rest = &rest.done()[1..];
+        let mut out = Writer::sized(BIRTH, 4 + rest.len() + spec);
+        out.byte(u8::from(!self.is_lasting()) << 1)
+            .byte(u8::try_from(rest.len()).ok()?)
+            .raw(rest);
+        Some(out)
+    }
+
+    /// The head in a record of birth; none in another record.
+    pub fn born(id: Id, bytes: &[u8]) -> Result<Option<Self>, StoreError> {
+        if !is_birth(bytes) {
+            return Ok(None);
+        }
+        let mut from = Reader::new(bytes, BIRTH, "the birth of a job")?;
+        from.raw(2)?;
+        let mut head = Head::nothing(id, Phase::Waiting);
+        head.decode_rest(&mut from)?;
+        Ok(Some(head))
+    }
+
+    /// See [`Head::turn`].
+    pub fn turn_bytes(&self) -> Vec<u8> {
+        self.turn().done()
+    }
+
+    /// A job to which nothing has happened and that has nothing: what a lease makes of its turn it makes of that of
+    /// every [`FRESH`] one.
+    pub fn fresh() -> Self {
+        Head::nothing(Id([0; 16]), Phase::Waiting)
+    }
+
+    fn nothing(id: Id, phase: Phase) -> Self {
+        Head {
+            id,
+            version: 0,
+            lane: 0,
+            seq: 0,
+            enqueued_at: Timestamp::default(),
+            life: Life {
+                phase,
+                priority: 0,
+                run_at: Timestamp::default(),
+                attempt: 0,
+                max_attempts: 0,
+                deliveries: 0,
+                max_deliveries: 0,
+                fence: 0,
+                settled: None,
+                began: None,
+                until: None,
+                started_at: None,
+                finished_at: None,
+                holding: None,
+            },
+            marks: Marks::default(),
+            digest: None,
+            group: None,
+            input: None,
+            origin: None,
+            follows: None,
+            replayed_as: None,
+            worker: None,
+        }
+    }
+
+    /// Whether a later state of it is told by what its head begins with ([`Head::turn_bytes`]).
+    pub fn differs_in_turn_only(&self, after: &Head) -> bool {
+        let rest = |head: &Head| {
+            let mut out = Writer::sized(VERSION, 160);
+            head.encode_rest(&mut out);
+            out.done()
+        };
+        self.id == after.id && rest(self) == rest(after)
+    }
+
+    /// Whether nothing has happened to it since it was admitted.
+    fn is_fresh(&self) -> bool {
+        let life = &self.life;
+        let untouched = life.attempt == 0 && life.deliveries == 0 && life.fence == 0 && self.version == 0;
+        let times = [life.began, life.until, life.started_at, life.finished_at];
+        untouched
+            && life.settled.is_none()
+            && times.iter().all(Option::is_none)
+            && self.marks == Marks::default()
+            && self.worker.is_none()
+    }
+
+    /// Whether neither a lease nor time changes what it has of its key for as long as it has not ended.
+    pub fn is_lasting(&self) -> bool {
+        self.life.holding.as_ref().is_none_or(|holding| {
+            holding.freed
+                || match holding.hold.kind {
+                    HoldKind::UntilStarted => false,
+                    HoldKind::UntilFinished => holding.expires_at.is_none(),
+                    HoldKind::Window | HoldKind::Forever => true,
+                }
+        })
+    }
+
+    fn encode_rest(&self, out: &mut Writer) {
+        let life = &self.life;
+        let there = [
+            life.holding.is_some(),
+            self.digest.is_some(),
+            self.group.is_some(),
+            self.input.is_some(),
+            self.origin.is_some(),
+            self.follows.is_some(),
+            self.replayed_as.is_some(),
+        ];
+        out.byte(bits(&there))
+            .byte(life.priority.to_le_bytes()[0])
+            .var(i64::from(self.lane))
+            .var(self.seq)
+            .var(self.enqueued_at.as_millis())
+            .near(life.run_at, self.enqueued_at)
+            .var(i64::from(life.max_attempts))
+            .var(i64::from(life.max_deliveries));
+        if let Some(holding) = &life.holding {
+            let hold = holding.hold;
+            out.byte(place(&HOLDS, &hold.kind) | holding_bits(holding) << 4)
+                .maybe_var(hold.ttl.map(Millis::as_millis))
+                .maybe_var(hold.cool_down.map(Millis::as_millis))
+                .near(holding.taken_at, self.enqueued_at)
+                .maybe_var(holding.expires_at.map(Timestamp::as_millis))
+                .var(holding.generation);
+        }
+        for digest in [&self.digest, &self.group, &self.input].into_iter().flatten() {
+            out.raw(digest.as_bytes());
+        }
+        for id in [&self.origin, &self.follows, &self.replayed_as]
+            .into_iter()
+            .flatten()
+        {
+            out.raw(&id.0);
+        }
     }
 
     /// A head from its bytes.
     pub fn decode(id: Id, bytes: &[u8]) -> Result<Self, StoreError> {
         let mut from = Reader::new(bytes, VERSION, "the head of a job")?;
         let phase = from.one_of(&Phase::ALL)?;
-        let priority = i8::from_le_bytes([from.byte()?]);
-        let settled = match from.byte()? {
+        let mut head = Head::nothing(id, phase);
+        if from.byte()? & 1 != 0 {
+            head.decode_turn(&mut from)?;
+        }
+        head.decode_rest(&mut from)?;
+        Ok(head)
+    }
+
+    fn decode_turn(&mut self, from: &mut Reader<'_>) -> Result<(), StoreError> {
+        let life = &mut self.life;
+        life.settled = match from.byte()? {
             0 => None,
             place => State::ALL.get(usize::from(place) - 1).copied(),
         };
-        let kind = match from.byte()? {
-            0 => None,
-            place => HOLDS.get(usize::from(place) - 1).copied(),
+        self.marks = Marks::from_bits(from.byte()?);
+        self.version = from.small_var()?;
+        life.attempt = from.small_var()?;
+        life.deliveries = from.small_var()?;
+        life.fence = from.var()?;
+        life.began = from.maybe_var()?.map(Timestamp::from_millis);
+        life.until = from.maybe_var()?.map(Timestamp::from_millis);
+        life.started_at = from.maybe_var()?.map(Timestamp::from_millis);
+        life.finished_at = from.maybe_var()?.map(Timestamp::from_millis);
+        self.worker = match from.short_text()? {
+            "" => None,
+            name => Some(Name::new(name).map_err(|_| StoreError::corrupt("a worker without a name"))?),
         };
-        let bits = from.byte()?;
-        let marks = Marks::from_bits(from.byte()?);
-        let (version, lane) = (from.small()?, from.small()?);
-        let (attempt, max_attempts) = (from.small()?, from.small()?);
-        let (deliveries, max_deliveries) = (from.small()?, from.small()?);
-        let (seq, enqueued_at) = (from.long()?, from.time()?);
-        let mut life = Life {
-            phase,
-            priority,
-            run_at: from.time()?,
-            attempt,
-            max_attempts,
-            deliveries,
-            max_deliveries,
-            fence: from.long()?,
-            settled,
-            began: from.maybe_time()?,
-            until: from.maybe_time()?,
-            started_at: from.maybe_time()?,
-            finished_at: from.maybe_time()?,
-            holding: None,
-        };
-        let (ttl, cool_down) = (
-            from.maybe_long()?.map(Millis::new),
-            from.maybe_long()?.map(Millis::new),
-        );
-        let (taken_at, expires_at, generation) = (from.time()?, from.maybe_time()?, from.long()?);
-        life.holding = kind.map(|kind| Holding {
-            hold: Hold {
-                kind,
-                ttl,
-                cool_down,
-                release_on: ReleaseOn {
-                    failed: bits & 1 != 0,
-                    cancelled: bits & 2 != 0,
-                },
-            },
-            taken_at,
-            expires_at,
-            generation,
-            freed: bits & 4 != 0,
-            observed: bits & 8 != 0,
-        });
-        Ok(Head {
-            id,
-            version,
-            lane,
-            seq,
-            enqueued_at,
-            life,
-            marks,
-            digest: from.maybe_digest()?,
-            group: from.maybe_digest()?,
-            input: from.maybe_digest()?,
-            origin: from.maybe_id()?,
-            follows: from.maybe_id()?,
-            replayed_as: from.maybe_id()?,
-            worker: from.maybe_name()?,
-        })
+        Ok(())
     }
 
-    /// Until when it holds its key if nothing is written: where [`Holding::is_held`] changes with time alone.
-    pub fn held(&self) -> Held {
-        let life = &self.life;
-        let Some(holding) = life.holding.as_ref().filter(|holding| !holding.freed) else {
-            return Held::No;
-        };
-        let ended = life.phase.is_terminal();
-        let released = holding.hold.release_on;
-        let early = (released.failed && life.phase == Phase::Failed)
-            || (released.cancelled && life.phase == Phase::Cancelled);
-        let until = |moment: Option<Timestamp>| moment.map_or(Held::No, Held::Until);
-        match holding.hold.kind {
-            HoldKind::UntilStarted if ended => Held::No,
-            HoldKind::UntilFinished if ended => {
-                let cooled = life.finished_at.zip(holding.hold.cool_down);
-                until(cooled.map(|(at, more)| at.plus(more)))
-            }
-            HoldKind::UntilStarted | HoldKind::UntilFinished => match holding.expires_at {
-                Some(expires) if life.phase != Phase::Parked => Held::Until(lapses(life, expires)),
-                _ => Held::Always,
-            },
-            HoldKind::Window | HoldKind::Forever if ended && early => Held::No,
-            HoldKind::Window if ended => until(holding.expires_at),
-            HoldKind::Window | HoldKind::Forever => Held::Always,
+    fn decode_rest(&mut self, from: &mut Reader<'_>) -> Result<(), StoreError> {
+        let there = from.byte()?;
+        let is = |bit: u8| there & (1 << bit) != 0;
+        self.life.priority = i8::from_le_bytes([from.byte()?]);
+        self.lane = from.small_var()?;
+        self.seq = from.var()?;
+        self.enqueued_at = Timestamp::from_millis(from.var()?);
+        self.life.run_at = from.near(self.enqueued_at)?;
+        self.life.max_attempts = from.small_var()?;
+        self.life.max_deliveries = from.small_var()?;
+        if is(0) {
+            let byte = from.byte()?;
+            let kind = HOLDS.get(usize::from(byte & 15)).copied();
+            let kind = kind.ok_or_else(|| StoreError::corrupt("an unknown way to hold a key"))?;
+            let bits = byte >> 4;
+            self.life.holding = Some(Holding {
+                hold: Hold {
+                    kind,
+                    ttl: from.maybe_var()?.map(Millis::new),
+                    cool_down: from.maybe_var()?.map(Millis::new),
+                    release_on: ReleaseOn {
+                        failed: bits & 1 != 0,
+                        cancelled: bits & 2 != 0,
+                    },
+                },
+                taken_at: from.near(self.enqueued_at)?,
+                expires_at: from.maybe_var()?.map(Timestamp::from_millis),
+                generation: from.var()?,
+                freed: bits & 4 != 0,
+                observed: bits & 8 != 0,
+            });
         }
+        self.digest = is(1).then(|| from.digest()).transpose()?;
+        self.group = is(2).then(|| from.digest()).transpose()?;
+        self.input = is(3).then(|| from.digest()).transpose()?;
+        self.origin = is(4).then(|| from.id()).transpose()?;
+        self.follows = is(5).then(|| from.id()).transpose()?;
+        self.replayed_as = is(6).then(|| from.id()).transpose()?;
+        Ok(())
+    }
+
+    /// See [`held`].
+    pub fn held(&self) -> Held {
+        held(&self.life)
+    }
+}
+
+/// Until when a job holds its key if nothing is written: where [`Holding::is_held`] changes with time alone.
+pub fn held(life: &Life) -> Held {
+    let Some(holding) = life.holding.as_ref().filter(|holding| !holding.freed) else {
+        return Held::No;
+    };
+    let ended = life.phase.is_terminal();
+    let released = holding.hold.release_on;
+    let early = (released.failed && life.phase == Phase::Failed)
+        || (released.cancelled && life.phase == Phase::Cancelled);
+    let until = |moment: Option<Timestamp>| moment.map_or(Held::No, Held::Until);
+    match holding.hold.kind {
+        HoldKind::UntilStarted if ended => Held::No,
+        HoldKind::UntilFinished if ended => {
+            let cooled = life.finished_at.zip(holding.hold.cool_down);
+            until(cooled.map(|(at, more)| at.plus(more)))
+        }
+        HoldKind::UntilStarted | HoldKind::UntilFinished => match holding.expires_at {
+            Some(expires) if life.phase != Phase::Parked => Held::Until(lapses(life, expires)),
+            _ => Held::Always,
+        },
+        HoldKind::Window | HoldKind::Forever if ended && early => Held::No,
+        HoldKind::Window if ended => until(holding.expires_at),
+        HoldKind::Window | HoldKind::Forever => Held::Always,
     }
 }
 
@@ -246,8 +386,17 @@ fn lapses(life: &Life, expires: Timestamp) -> Timestamp {
     }
 }
 
-fn holding_bits(holding: Option<&Holding>) -> u8 {
-    let Some(holding) = holding else { return 0 };
+/// Whether a record of what a job is begins with its head.
+pub fn is_birth(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&BIRTH)
+}
+
+/// What comes after the head in a record of birth.
+pub fn after_birth(bytes: &[u8]) -> Option<&[u8]> {
+    bytes.get(3 + usize::from(*bytes.get(2)?)..)
+}
+
+fn holding_bits(holding: &Holding) -> u8 {
     u8::from(holding.hold.release_on.failed)
         | u8::from(holding.hold.release_on.cancelled) << 1
         | u8::from(holding.freed) << 2
@@ -256,7 +405,7 @@ fn holding_bits(holding: Option<&Holding>) -> u8 {
 
 impl Marks {
     fn bits(self) -> u8 {
-        let bits = [
+        let marks = [
             self.stub,
             self.deferred,
             self.output,
@@ -265,9 +414,7 @@ impl Marks {
             self.attempts,
             self.log,
         ];
-        bits.iter()
-            .enumerate()
-            .fold(0, |sum, (at, bit)| sum | u8::from(*bit) << at)
+        bits(&marks)
     }
 
     fn from_bits(bits: u8) -> Self {
@@ -379,6 +526,64 @@ mod tests {
                 assert_eq!(Head::decode(head.id, &head.encode()).unwrap(), head);
             }
         }
+    }
+
+    #[test]
+    fn a_birth_is_read_as_it_was_written() {
+        for hold in holds() {
+            let born = Head {
+                version: 0,
+                marks: Marks::default(),
+                worker: None,
+                ..head(hold)
+            };
+            let birth = born.birth(0).expect("it is short").done();
+            assert_eq!(Head::born(born.id, &birth).unwrap(), Some(born.clone()));
+            assert_eq!(after_birth(&birth), Some(&[][..]));
+            assert_eq!(birth.starts_with(&BORN), born.is_lasting());
+            assert_eq!(born.encode().starts_with(&FRESH), born.is_lasting());
+            assert_eq!(Head::born(born.id, &born.encode()).unwrap(), None);
+        }
+    }
+
+    /// What the scripts rest on: the turn of one is the turn of all.
+    #[test]
+    fn of_lasting_heads_a_lease_and_its_end_change_only_the_turn_and_that_of_all_alike() {
+        let id = JobId::from(Token::from_bytes([9; 16]));
+        let next = |head: &Head, life: Life| Head {
+            life,
+            version: head.version + 1,
+            worker: Some(Name::new("bob").unwrap()),
+            ..head.clone()
+        };
+        let lasting = holds().into_iter().map(|hold| Head {
+            version: 0,
+            marks: Marks::default(),
+            worker: None,
+            ..head(hold)
+        });
+        let mut seen = 0;
+        for fresh in lasting.filter(Head::is_lasting) {
+            for when in [1_000, 1_499, 1_500, 90_000_000] {
+                let lease =
+                    |head: &Head| next(head, lifecycle::lease(&head.life, 7, at(when + 200), at(when)));
+                let leased = lease(&fresh);
+                assert!(fresh.differs_in_turn_only(&leased));
+                assert_eq!(leased.turn_bytes(), lease(&Head::fresh()).turn_bytes());
+                let end = |head: &Head| {
+                    let result = Settle::Complete { output: None };
+                    match lifecycle::settle(&head.life, &id, 7, &result, at(when + 300)) {
+                        Ok(Settled::Moved { life, .. }) => next(head, *life),
+                        other => panic!("{other:?}"),
+                    }
+                };
+                let ended = end(&leased);
+                assert!(leased.differs_in_turn_only(&ended));
+                assert_eq!(ended.turn_bytes(), end(&lease(&Head::fresh())).turn_bytes());
+                seen += 1;
+            }
+        }
+        assert!(seen >= 20, "{seen}");
     }
 
     #[test]

@@ -14,8 +14,9 @@ use semel_core::store::{JobFilter, KeyFilter, LedgerFilter, StepFilter};
 use semel_core::time::Timestamp;
 use semel_core::view::{AttemptView, ErrorGroup, Job, KeyRow, KeyView, LedgerEntry, StepView, error_group};
 
+use crate::config::Config;
 use crate::head::Head;
-use crate::jobs::is_rare;
+use crate::jobs::{is_rare, parse_member};
 use crate::keys::{Id, Keys};
 use crate::link::answer;
 use crate::records::{self, Spec};
@@ -46,6 +47,65 @@ pub fn key_view(head: &Head, spec: &Spec, now: Timestamp) -> Option<KeyView> {
     })
 }
 
+/// What a job may have beside head and spec.
+#[derive(Default)]
+pub struct Parts {
+    output: Option<Vec<u8>>,
+    error: Option<Vec<u8>>,
+    progress: Option<Vec<u8>>,
+}
+
+/// A job as anyone sees it.
+pub fn show(
+    keys: &Keys,
+    config: &Config,
+    now: Timestamp,
+    head: &Head,
+    spec: Spec,
+    parts: Parts,
+) -> Result<Job, StoreError> {
+    let (queue, task) = config.names(head.lane)?;
+    let life = &head.life;
+    let named = |id: Option<Id>| id.map(|id| keys.job_id(&id));
+    let text = |bytes: Vec<u8>| Json::trusted(String::from_utf8_lossy(&bytes));
+    let error = parts.error.map(|bytes| records::decode_error(&bytes));
+    let progress = parts.progress.and_then(|bytes| bytes.try_into().ok());
+    Ok(Job {
+        id: keys.job_id(&head.id),
+        origin: keys.job_id(&head.origin()),
+        task,
+        queue,
+        state: life.state(now),
+        output: parts.output.map(text),
+        error: error.transpose()?,
+        attempt: life.attempt,
+        max_attempts: life.max_attempts,
+        deliveries: life.deliveries,
+        max_deliveries: life.max_deliveries,
+        priority: life.priority,
+        enqueued_at: head.enqueued_at,
+        run_at: life.run_at,
+        started_at: life.started_at,
+        finished_at: life.finished_at,
+        timeout: spec.content.timeout,
+        progress: progress.map(f64::from_le_bytes),
+        key: key_view(head, &spec, now),
+        worker: head.worker.clone(),
+        lease_until: life.until,
+        fence: life.fence,
+        replayed_from: named(spec.replayed_from),
+        replayed_as: named(head.replayed_as),
+        blocked_by: named(head.follows),
+        would: spec.would,
+        collides_with: spec.collides_with,
+        producer: spec.producer,
+        input: spec.content.input,
+        headers: spec.content.headers,
+        meta: spec.content.meta,
+        stub: head.marks.stub,
+    })
+}
+
 impl Tx<'_> {
     /// Everything about jobs, read at once if it is not known yet.
     pub async fn load_jobs(&mut self, ids: &[Id]) -> Result<(), StoreError> {
@@ -54,9 +114,9 @@ impl Tx<'_> {
         for id in ids {
             slots.push(Slot::head(keys, id));
             slots.push(Slot::spec(keys, id));
-            slots.push(Slot::part(keys.outputs(id), id));
-            slots.push(Slot::part(keys.errors(id), id));
-            slots.push(Slot::part(keys.progress(id), id));
+            slots.push(Slot::part(keys.outputs(), id));
+            slots.push(Slot::part(keys.errors(), id));
+            slots.push(Slot::part(keys.progress(), id));
         }
         self.load(slots).await
     }
@@ -65,54 +125,15 @@ impl Tx<'_> {
     pub async fn job(&mut self, head: &Head) -> Result<Job, StoreError> {
         let keys = self.names();
         let spec = self.spec(&head.id).await?;
-        let output = self
-            .part(head.marks.output, keys.outputs(&head.id), &head.id)
-            .await?;
-        let error = self
-            .part(head.marks.error, keys.errors(&head.id), &head.id)
-            .await?;
-        let progress = self
-            .part(head.marks.progress, keys.progress(&head.id), &head.id)
-            .await?;
-        let (queue, task) = self.lane_names(head)?;
-        let life = &head.life;
-        let named = |id: Option<Id>| id.map(|id| keys.job_id(&id));
-        Ok(Job {
-            id: keys.job_id(&head.id),
-            origin: keys.job_id(&head.origin()),
-            task,
-            queue,
-            state: life.state(self.now),
-            output: output.map(|bytes| Json::trusted(String::from_utf8_lossy(&bytes))),
-            error: error.map(|bytes| records::decode_error(&bytes)).transpose()?,
-            attempt: life.attempt,
-            max_attempts: life.max_attempts,
-            deliveries: life.deliveries,
-            max_deliveries: life.max_deliveries,
-            priority: life.priority,
-            enqueued_at: head.enqueued_at,
-            run_at: life.run_at,
-            started_at: life.started_at,
-            finished_at: life.finished_at,
-            timeout: spec.content.timeout,
-            progress: progress
-                .and_then(|bytes| bytes.try_into().ok())
-                .map(f64::from_le_bytes),
-            key: key_view(head, &spec, self.now),
-            worker: head.worker.clone(),
-            lease_until: life.until,
-            fence: life.fence,
-            replayed_from: named(spec.replayed_from),
-            replayed_as: named(head.replayed_as),
-            blocked_by: named(head.follows),
-            would: spec.would,
-            collides_with: spec.collides_with,
-            producer: spec.producer,
-            input: spec.content.input,
-            headers: spec.content.headers,
-            meta: spec.content.meta,
-            stub: head.marks.stub,
-        })
+        let output = self.part(head.marks.output, keys.outputs(), &head.id).await?;
+        let error = self.part(head.marks.error, keys.errors(), &head.id).await?;
+        let progress = self.part(head.marks.progress, keys.progress(), &head.id).await?;
+        let parts = Parts {
+            output,
+            error,
+            progress,
+        };
+        show(keys, &self.config, self.now, head, spec, parts)
     }
 
     async fn part(&mut self, there: bool, key: String, id: &Id) -> Result<Option<Vec<u8>>, StoreError> {
@@ -200,15 +221,16 @@ impl Tx<'_> {
     async fn jobs_in(&self, chunks: &[Vec<u8>]) -> Result<Vec<(i64, Id)>, StoreError> {
         let mut ask = redis::pipe();
         for chunk in chunks {
-            ask.cmd("HGETALL").arg(self.names().order(answer::parse(chunk)?));
+            ask.cmd("LRANGE")
+                .arg(self.names().order(answer::parse(chunk)?))
+                .arg(0)
+                .arg(-1);
         }
         let mut jobs = Vec::new();
         for answer in self.look(&ask).await? {
-            for (seq, id) in answer::pairs(answer)? {
-                let id = id
-                    .try_into()
-                    .map_err(|_| StoreError::corrupt("an arrival that is no job"))?;
-                jobs.push((answer::parse(&seq)?, Id(id)));
+            for member in answer::all_bytes(answer)? {
+                let job = parse_member(&member);
+                jobs.push(job.ok_or_else(|| StoreError::corrupt("an arrival that is no job"))?);
             }
         }
         Ok(jobs)
@@ -250,11 +272,9 @@ impl Tx<'_> {
             Some(State::Running) => {
                 let mut ask = redis::pipe();
                 ask.cmd("ZRANGE").arg(self.names().leases()).arg(0).arg(-1);
-                let ids = answer::all_bytes(self.look(&ask).await?.remove(0))?;
-                let ids = ids
-                    .into_iter()
-                    .filter_map(|id| id.try_into().ok().map(Id))
-                    .collect();
+                let members = answer::all_bytes(self.look(&ask).await?.remove(0))?;
+                let watched = self.watched(&members).await?;
+                let ids = watched.into_iter().flat_map(|(_, ids)| ids).collect();
                 return self.these(ids).await;
             }
             _ => None,

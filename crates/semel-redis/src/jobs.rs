@@ -11,10 +11,11 @@ use semel_core::lifecycle::{self, AttemptEnd};
 use semel_core::store::log_feed;
 use semel_core::view::JobError;
 
+use crate::claim::batch_of;
 use crate::head::{Head, Held};
 use crate::keys::{Id, Keys, LAPSE_SPAN};
 use crate::link::answer;
-use crate::records::{self, Spec};
+use crate::records::{self, Claim, Spec};
 use crate::tx::{Slot, Tx};
 
 /// Leases looked at by one step, so that no step is long.
@@ -51,6 +52,9 @@ impl Spot {
     }
 }
 
+/// Jobs whose leases are watched together under a member of their own, or one job.
+pub type Watched = (Option<Vec<u8>>, Vec<Id>);
+
 /// Phases that few jobs are in and that people ask for.
 pub fn is_rare(phase: Phase) -> bool {
     matches!(
@@ -59,11 +63,39 @@ pub fn is_rare(phase: Phase) -> bool {
     )
 }
 
-/// A job's member in the order of dispatch: arrival first.
+/// The numbers that a job counts in: keys and fields.
+pub fn tallies(keys: &Keys, lane: u32, phase: Option<Phase>, held: Held) -> Vec<(String, String)> {
+    let mut tallies = Vec::with_capacity(3);
+    tallies.extend(phase.map(|phase| (keys.counts(), format!("{lane}.p{}", phase as usize))));
+    match held {
+        Held::No => {}
+        Held::Always => tallies.push((keys.counts(), format!("{lane}.h"))),
+        Held::Until(moment) => {
+            let span = moment.as_millis() / LAPSE_SPAN;
+            tallies.push((keys.lapses(), format!("{lane}:{span}")));
+            tallies.push((keys.lapse(span), format!("{lane}:{}", moment.as_millis())));
+        }
+    }
+    tallies
+}
+
+/// A job's member in the orders of dispatch and of arrival: arrival first.
 pub fn ready_member(head: &Head) -> Vec<u8> {
-    let mut member = head.seq.to_be_bytes().to_vec();
-    member.extend_from_slice(&head.id.0);
+    member(head.seq, &head.id).to_vec()
+}
+
+/// An arrival and the job that arrived.
+pub fn member(seq: i64, id: &Id) -> [u8; 24] {
+    let mut member = [0; 24];
+    member[..8].copy_from_slice(&seq.to_be_bytes());
+    member[8..].copy_from_slice(&id.0);
     member
+}
+
+/// The arrival and the job of a member.
+pub fn parse_member(member: &[u8]) -> Option<(i64, Id)> {
+    let (seq, id) = member.split_first_chunk::<8>()?;
+    Some((i64::from_be_bytes(*seq), Id(id.try_into().ok()?)))
 }
 
 /// A score as Redis takes it.
@@ -77,15 +109,29 @@ impl Tx<'_> {
     /// The heads of jobs, read at once if they are not known yet.
     pub async fn load_heads(&mut self, ids: impl IntoIterator<Item = Id>) -> Result<(), StoreError> {
         let keys = self.names();
-        self.load(ids.into_iter().map(|id| Slot::head(keys, &id)).collect())
-            .await
+        let ids: Vec<Id> = ids.into_iter().collect();
+        self.load(ids.iter().map(|id| Slot::head(keys, id)).collect())
+            .await?;
+        let mut unborn = Vec::new();
+        for id in ids {
+            if self.get(&Slot::head(keys, &id)).await?.is_none() {
+                unborn.push(Slot::spec(keys, &id));
+            }
+        }
+        self.load(unborn).await
     }
 
     /// A job, even if its queue was removed.
     pub async fn stored(&mut self, id: &Id) -> Result<Option<Head>, StoreError> {
         let slot = Slot::head(self.names(), id);
-        let bytes = self.get(&slot).await?;
-        bytes.map(|bytes| Head::decode(*id, bytes)).transpose()
+        if let Some(bytes) = self.get(&slot).await? {
+            return Head::decode(*id, bytes).map(Some);
+        }
+        // Nothing has happened to it since it was born, if it was.
+        let slot = Slot::spec(self.names(), id);
+        self.rests_on(slot.clone());
+        let birth = self.get(&slot).await?.map(|bytes| Head::born(*id, bytes));
+        Ok(birth.transpose()?.flatten())
     }
 
     /// A job; none if its queue was removed.
@@ -105,9 +151,7 @@ impl Tx<'_> {
 
     /// Queue and task of a job.
     pub fn lane_names(&self, head: &Head) -> Result<(Name, Name), StoreError> {
-        let lane = self.config.lanes.get(head.lane as usize);
-        let lane = lane.ok_or_else(|| StoreError::corrupt(format!("lane {} is missing", head.lane)))?;
-        Ok((lane.queue.clone(), lane.task.clone()))
+        self.config.names(head.lane)
     }
 
     // Writing.
@@ -121,11 +165,7 @@ impl Tx<'_> {
         let keys = self.names();
         self.set(Slot::spec(keys, &head.id), spec.encode());
         let chunk = Keys::chunk(head.seq);
-        self.run(
-            "HSET",
-            keys.order(chunk),
-            vec![score(head.seq), head.id.0.to_vec()],
-        );
+        self.run("RPUSH", keys.order(chunk), vec![ready_member(&head)]);
         self.run("ZADD", keys.chunks(), vec![score(chunk), score(chunk)]);
         if let Some(origin) = head.origin {
             self.run(
@@ -194,10 +234,7 @@ impl Tx<'_> {
                 at: end.ended_at,
                 attempt: end.attempt,
             };
-            self.set(
-                Slot::part(keys.errors(&head.id), &head.id),
-                records::encode_error(&error),
-            );
+            self.set(Slot::part(keys.errors(), &head.id), records::encode_error(&error));
             head.marks.error = true;
         }
         let line = records::encode_attempt(end, head.worker.as_ref());
@@ -252,9 +289,9 @@ impl Tx<'_> {
         self.unset(Slot::spec(keys, &head.id));
         let marks = head.marks;
         let parts = [
-            (marks.output, keys.outputs(&head.id)),
-            (marks.error, keys.errors(&head.id)),
-            (marks.progress, keys.progress(&head.id)),
+            (marks.output, keys.outputs()),
+            (marks.error, keys.errors()),
+            (marks.progress, keys.progress()),
         ];
         for (_, key) in parts.into_iter().filter(|(there, _)| *there) {
             self.unset(Slot::part(key, &head.id));
@@ -265,7 +302,7 @@ impl Tx<'_> {
         self.drop_log(head);
         self.stop_following(&mut head.clone()).await?;
         let chunk = Keys::chunk(head.seq);
-        self.run("HDEL", keys.order(chunk), vec![score(head.seq)]);
+        self.run("LREM", keys.order(chunk), vec![score(1), ready_member(head)]);
         self.forget_if_empty(keys.order(chunk), keys.chunks(), "ZREM", score(chunk));
         if let Some(digest) = head.digest {
             self.disown(&digest, head).await?;
@@ -410,19 +447,9 @@ impl Tx<'_> {
 
     /// Counts a job in its lane, by phase, and its key, by when it lapses.
     fn tally(&mut self, head: &Head, by: i64) {
-        let keys = self.names();
-        let lane = head.lane;
-        if !head.marks.stub {
-            self.add(keys.counts(), format!("{lane}.p{}", head.life.phase as usize), by);
-        }
-        match head.held() {
-            Held::No => {}
-            Held::Always => self.add(keys.counts(), format!("{lane}.h"), by),
-            Held::Until(moment) => {
-                let span = moment.as_millis() / LAPSE_SPAN;
-                self.add(keys.lapses(), format!("{lane}:{span}"), by);
-                self.add(keys.lapse(span), format!("{lane}:{}", moment.as_millis()), by);
-            }
+        let phase = Some(head.life.phase).filter(|_| !head.marks.stub);
+        for (key, field) in tallies(self.names(), head.lane, phase, head.held()) {
+            self.add(key, field, by);
         }
     }
 
@@ -434,24 +461,53 @@ impl Tx<'_> {
             return Ok(0);
         }
         let due = self.due(self.names().leases(), most).await?;
-        let ids: Vec<Id> = due
-            .into_iter()
-            .filter_map(|id| id.try_into().ok().map(Id))
-            .collect();
-        self.load_heads(ids.iter().copied()).await?;
-        let mut expired = 0;
-        for id in ids {
-            let head = self.head(&id).await?;
-            match head.filter(|head| lifecycle::is_expired(&head.life, self.now)) {
-                Some(head) => {
-                    self.expire(&head).await?;
-                    expired += 1;
+        let watched = self.watched(&due).await?;
+        let (mut expired, mut seen) = (0, 0);
+        for (batch, ids) in watched {
+            self.load_heads(ids.iter().copied()).await?;
+            for id in &ids {
+                if expired == most {
+                    return Ok(expired);
                 }
-                // Nobody's lease: its queue was removed, or somebody was faster.
-                None => self.drop_lease(&id).await?,
+                let head = self.head(id).await?;
+                match head.filter(|head| lifecycle::is_expired(&head.life, self.now)) {
+                    Some(head) => {
+                        self.expire(&head).await?;
+                        expired += 1;
+                    }
+                    // Nobody's lease: its queue was removed, or somebody was faster.
+                    None => self.drop_lease(id).await?,
+                }
+            }
+            if let Some(member) = batch {
+                // Whichever of them still runs was extended, and is watched by itself since.
+                self.run("ZREM", self.names().leases(), vec![member]);
+            }
+            seen += ids.len();
+            if seen >= most {
+                break;
             }
         }
         Ok(expired)
+    }
+
+    /// The jobs that members of the watched leases stand for: each for its own, or for all that were leased together.
+    pub async fn watched(&mut self, members: &[Vec<u8>]) -> Result<Vec<Watched>, StoreError> {
+        let tokens = members.iter().filter_map(|member| batch_of(member));
+        let slots = tokens.map(|token| Slot::claim(self, &token)).collect();
+        self.load(slots).await?;
+        let mut watched = Vec::with_capacity(members.len());
+        for member in members {
+            if let Some(token) = batch_of(member) {
+                let slot = Slot::claim(self, &token);
+                let claim = self.get(&slot).await?.map(Claim::decode).transpose()?;
+                let ids = claim.map(|claim| claim.ids).unwrap_or_default();
+                watched.push((Some(member.clone()), ids));
+            } else if let Ok(id) = member.as_slice().try_into() {
+                watched.push((None, vec![Id(id)]));
+            }
+        }
+        Ok(watched)
     }
 
     async fn drop_lease(&mut self, id: &Id) -> Result<(), StoreError> {

@@ -20,15 +20,8 @@ impl From<Token> for Id {
     }
 }
 
-impl Id {
-    /// Jobs whose tokens were made at about the same time share a hash: a batch is read with one command.
-    fn bucket(&self) -> String {
-        hex(&self.0[..4])
-    }
-}
-
-/// Jobs in one chunk of the order of arrival: few enough for Redis to pack them tightly.
-const CHUNK: i64 = 128;
+/// Jobs in one chunk of the order of arrival: few enough for Redis to pack them into one node.
+const CHUNK: i64 = 256;
 /// Ledger entries in one hash.
 const PAGE: i64 = 256;
 /// The length of time whose lapsing keys are counted together.
@@ -164,6 +157,12 @@ impl Keys {
         })
     }
 
+    /// Jobs that were completed in the common way, each with the moment in front: a list, which costs a sixth of a
+    /// sorted set. Those that are gone or ended otherwise since stay in it until their time has come.
+    pub fn completed(&self) -> String {
+        self.name("completed")
+    }
+
     /// Jobs kept for their key only, by when it is free.
     pub fn stubs(&self) -> String {
         self.name("stubs")
@@ -174,7 +173,7 @@ impl Keys {
         self.name(&format!("phase:{phase}"))
     }
 
-    /// Ids by arrival.
+    /// A list of jobs by arrival, each with its arrival in front.
     pub fn order(&self, chunk: i64) -> String {
         self.name(&format!("order:{chunk}"))
     }
@@ -190,28 +189,28 @@ impl Keys {
     }
 
     /// How jobs fare.
-    pub fn heads(&self, id: &Id) -> String {
-        self.name(&format!("head:{}", id.bucket()))
+    pub fn heads(&self) -> String {
+        self.name("heads")
     }
 
     /// What jobs are.
-    pub fn specs(&self, id: &Id) -> String {
-        self.name(&format!("spec:{}", id.bucket()))
+    pub fn specs(&self) -> String {
+        self.name("specs")
     }
 
     /// What jobs gave.
-    pub fn outputs(&self, id: &Id) -> String {
-        self.name(&format!("output:{}", id.bucket()))
+    pub fn outputs(&self) -> String {
+        self.name("outputs")
     }
 
     /// What went wrong last.
-    pub fn errors(&self, id: &Id) -> String {
-        self.name(&format!("error:{}", id.bucket()))
+    pub fn errors(&self) -> String {
+        self.name("errors")
     }
 
     /// How far jobs are.
-    pub fn progress(&self, id: &Id) -> String {
-        self.name(&format!("progress:{}", id.bucket()))
+    pub fn progress(&self) -> String {
+        self.name("progress")
     }
 
     /// Deliveries of a job that ended, but for the one that completed it.
@@ -219,9 +218,11 @@ impl Keys {
         self.name(&format!("attempts:{}", hex(&id.0)))
     }
 
-    /// Newest owners of keys: small hashes, which Redis packs tightly.
+    /// Newest owners of keys: small hashes, which Redis packs tightly for as long as one has no more than 128, which is
+    /// two million keys in all.
     pub fn owners(&self, digest: &Digest) -> String {
-        self.name(&format!("key:{}", hex(&digest.as_bytes()[..2])))
+        let [first, second, ..] = *digest.as_bytes();
+        self.name(&format!("key:{}", hex(&[first & 0x3f, second])))
     }
 
     /// Other jobs of a key: by generation; those that never took it by their negated arrival.
@@ -240,8 +241,8 @@ impl Keys {
     }
 
     /// Ledger entries by the token of the submission.
-    pub fn tokens(&self, token: &Id) -> String {
-        self.name(&format!("token:{}", token.bucket()))
+    pub fn tokens(&self) -> String {
+        self.name("tokens")
     }
 
     /// A page of the ledger.

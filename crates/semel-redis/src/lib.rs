@@ -14,6 +14,7 @@ mod control;
 mod doctor;
 mod documents;
 mod effects;
+mod fast;
 mod head;
 mod inspect;
 mod jobs;
@@ -22,9 +23,9 @@ mod link;
 mod listen;
 mod looking;
 mod open;
+mod open_calls;
 mod options;
 mod owners;
-mod presume;
 mod raw;
 mod records;
 mod route;
@@ -45,6 +46,7 @@ pub use options::{Place, RedisOptions};
 pub use raw::Raw;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures_util::future::try_join_all;
 
@@ -72,6 +74,17 @@ pub struct RedisStore {
     options: RedisOptions,
 }
 
+/// How many jobs a handle has written at once, without reading first; the others went the long way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AtOnce {
+    /// Submissions that became a job.
+    pub admitted: u64,
+    /// Jobs that were leased.
+    pub leased: u64,
+    /// Jobs that were completed.
+    pub completed: u64,
+}
+
 /// A shard and the one who writes to it.
 struct Member {
     writer: Writer,
@@ -79,7 +92,22 @@ struct Member {
 }
 
 impl Member {
-    async fn ask(&self, doing: &str, call: Call) -> Result<Reply, StoreError> {
+    /// A lone caller waits for nobody: what can be written at once is written here, and calls that come meanwhile
+    /// are written together by the writer.
+    async fn ask(&self, doing: &str, mut call: Call) -> Result<Reply, StoreError> {
+        if let Call::Claim(request) = &call
+            && let Some(claims) = fast::claim::claim(&self.shard, request).await?
+        {
+            return Ok(Reply::Claimed(claims));
+        }
+        if matches!(call, Call::Submit(_) | Call::Settle(_))
+            && let Some(_at_work) = self.shard.alone()
+        {
+            open_calls::at_once(&self.shard, std::slice::from_mut(&mut call)).await?;
+            if open_calls::is_answered(&call) {
+                return open_calls::reply(call);
+            }
+        }
         self.writer.ask(doing, call).await
     }
 
@@ -141,6 +169,18 @@ impl RedisStore {
             time,
             options,
         })
+    }
+
+    /// How many jobs this handle has written at once.
+    pub fn at_once(&self) -> AtOnce {
+        let mut sum = AtOnce::default();
+        for member in &self.members {
+            let own = &member.shard.at_once;
+            sum.admitted += own.admitted.load(Ordering::Relaxed);
+            sum.leased += own.leased.load(Ordering::Relaxed);
+            sum.completed += own.completed.load(Ordering::Relaxed);
+        }
+        sum
     }
 
     fn shards(&self) -> usize {

@@ -487,6 +487,15 @@ impl std::fmt::Display for Unacknowledged {
 
 impl std::error::Error for Unacknowledged {}
 
+impl From<Unacknowledged> for StoreError {
+    fn from(lacking: Unacknowledged) -> Self {
+        StoreError::Unavailable {
+            doing: "waiting for replicas".to_owned(),
+            source: Some(Box::new(lacking)),
+        }
+    }
+}
+
 /// Whether calls that were made together fail together: none of them is the reason.
 pub fn concerns_all(error: &StoreError) -> bool {
     let StoreError::Unavailable {

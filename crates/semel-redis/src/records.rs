@@ -15,11 +15,12 @@ use semel_core::submission::Content;
 use semel_core::time::{Millis, Timestamp};
 use semel_core::view::{AttemptView, JobError, LedgerEntry};
 
-use crate::codec::{NONE, Reader, Writer, place};
-use crate::head::Head;
+use crate::codec::{Reader, Writer, bits, place};
+use crate::head::{Head, after_birth, is_birth};
 use crate::keys::Id;
 
 const VERSION: u8 = 1;
+const SPEC_VERSION: u8 = 2;
 
 const KEY_BYS: [KeyBy; 6] = [
     KeyBy::Explicit,
@@ -92,6 +93,14 @@ pub struct KeyWords {
     pub scope: String,
 }
 
+/// The same, of somebody else.
+#[derive(Clone, Copy)]
+struct Words<'a> {
+    text: Option<&'a str>,
+    by: KeyBy,
+    scope: &'a str,
+}
+
 impl KeyWords {
     /// The words of a key.
     pub fn of(key: &Key) -> Self {
@@ -104,50 +113,128 @@ impl KeyWords {
 }
 
 impl Spec {
-    /// The bytes. The input comes last: it is the largest.
+    /// The bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::new(VERSION);
-        out.long(self.content.timeout.map_or(NONE, Millis::as_millis))
-            .maybe_text(self.producer.as_ref().map(Name::as_str));
-        match &self.key {
-            Some(key) => out
-                .byte(1)
-                .maybe_text(key.text.as_deref())
-                .byte(place(&KEY_BYS, &key.by))
-                .text(&key.scope),
-            None => out.byte(0),
-        };
-        let headers = Some(&self.content.headers).filter(|headers| !headers.is_empty());
-        out.maybe_id(self.replayed_from.as_ref())
-            .maybe_text(self.would.as_ref().map(json_text).as_deref())
-            .maybe_text(self.collides_with.as_ref().map(JobId::as_str))
-            .maybe_text(headers.map(json_text).as_deref())
-            .maybe_text(self.content.meta.as_ref().map(Json::as_str))
-            .text(self.content.input.as_str());
+        let key = self.key.as_ref().map(|key| Words {
+            text: key.text.as_deref(),
+            by: key.by,
+            scope: &key.scope,
+        });
+        let mut out = Writer::sized(SPEC_VERSION, self.content.input.as_str().len() + 64);
+        let rest = [
+            self.replayed_from.is_some(),
+            self.would.is_some(),
+            self.collides_with.is_some(),
+        ];
+        Spec::begin(&mut out, &self.content, self.producer.as_ref(), key, rest);
+        if let Some(from) = &self.replayed_from {
+            out.raw(&from.0);
+        }
+        if let Some(would) = &self.would {
+            out.short_text(&json_text(would));
+        }
+        if let Some(other) = &self.collides_with {
+            out.short_text(other.as_str());
+        }
+        Spec::end(&mut out, &self.content);
         out.done()
+    }
+
+    /// The birth of a job whose submission met nobody.
+    pub fn encode_birth(
+        head: &Head,
+        content: &Content,
+        producer: Option<&Name>,
+        key: Option<&Key>,
+    ) -> Option<Vec<u8>> {
+        let words = key.map(|key| Words {
+            text: key.text.as_deref(),
+            by: key.by,
+            scope: &key.scope,
+        });
+        let mut out = head.birth(content.input.as_str().len() + 64)?;
+        Spec::begin(&mut out, content, producer, words, [false; 3]);
+        Spec::end(&mut out, content);
+        Some(out.done())
+    }
+
+    /// Which parts there are, and the first of them.
+    fn begin(
+        out: &mut Writer,
+        content: &Content,
+        producer: Option<&Name>,
+        key: Option<Words<'_>>,
+        rest: [bool; 3],
+    ) {
+        let [replays, would, collides] = rest;
+        let there = [
+            content.timeout.is_some(),
+            producer.is_some(),
+            key.is_some(),
+            replays,
+            would,
+            collides,
+            !content.headers.is_empty(),
+            content.meta.is_some(),
+        ];
+        out.byte(bits(&there));
+        if let Some(timeout) = content.timeout {
+            out.var(timeout.as_millis());
+        }
+        if let Some(producer) = producer {
+            out.short_text(producer.as_str());
+        }
+        if let Some(Words { text, by, scope }) = key {
+            out.byte(place(&KEY_BYS, &by) << 1 | u8::from(text.is_some()))
+                .short_text(text.unwrap_or_default())
+                .short_text(scope);
+        }
+    }
+
+    /// The last parts. The input is as it is, for it is the largest.
+    fn end(out: &mut Writer, content: &Content) {
+        if !content.headers.is_empty() {
+            out.short_text(&json_text(&content.headers));
+        }
+        if let Some(meta) = &content.meta {
+            out.short_text(meta.as_str());
+        }
+        out.raw(content.input.as_str().as_bytes());
     }
 
     /// A spec from its bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
-        let mut from = Reader::new(bytes, VERSION, "what a job is")?;
-        let timeout = from.maybe_long()?.map(Millis::new);
-        let producer = from.maybe_name()?;
-        let key = match from.byte()? {
-            0 => None,
-            _ => Some(KeyWords {
-                text: from.maybe_text()?.map(str::to_owned),
-                by: from.one_of(&KEY_BYS)?,
-                scope: from.text()?.to_owned(),
-            }),
+        const WHAT: &str = "what a job is";
+        let mut from = match is_birth(bytes) {
+            true => Reader::within(after_birth(bytes).unwrap_or_default(), WHAT),
+            false => Reader::new(bytes, SPEC_VERSION, WHAT)?,
         };
-        let replayed_from = from.maybe_id()?;
-        let would = from.maybe_text()?.map(from_json).transpose()?;
-        let collides_with = from.maybe_text()?.map(job_id).transpose()?;
-        let headers = from.maybe_text()?.map(from_json).transpose()?.unwrap_or_default();
-        let meta = from.maybe_json()?;
+        let there = from.byte()?;
+        let is = |bit: u8| there & (1 << bit) != 0;
+        let timeout = is(0).then(|| from.var()).transpose()?.map(Millis::new);
+        let producer = is(1).then(|| from.short_name()).transpose()?;
+        let key = match is(2) {
+            false => None,
+            true => {
+                let byte = from.byte()?;
+                let text = from.short_text()?;
+                let by = KEY_BYS.get(usize::from(byte >> 1)).copied();
+                Some(KeyWords {
+                    text: (byte & 1 != 0).then(|| text.to_owned()),
+                    by: by.ok_or_else(|| StoreError::corrupt("a key made from something unknown"))?,
+                    scope: from.short_text()?.to_owned(),
+                })
+            }
+        };
+        let replayed_from = is(3).then(|| from.id()).transpose()?;
+        let mut text = |bit: u8| is(bit).then(|| from.short_text()).transpose();
+        let would = text(4)?.map(from_json).transpose()?;
+        let collides_with = text(5)?.map(job_id).transpose()?;
+        let headers = text(6)?.map(from_json).transpose()?.unwrap_or_default();
+        let meta = text(7)?.map(Json::trusted);
         Ok(Spec {
             content: Content {
-                input: Json::trusted(from.text()?),
+                input: Json::trusted(from.rest()?),
                 headers,
                 meta,
                 timeout,
@@ -186,6 +273,13 @@ impl Owner {
         out.byte(u8::from(self.kin))
             .long(self.generation)
             .maybe_id(self.newest.as_ref());
+        out.done()
+    }
+
+    /// The bytes of one that took a key first, with this generation; its id is to be added.
+    pub fn lacking_id(generation: i64) -> Vec<u8> {
+        let mut out = Writer::new(VERSION);
+        out.byte(0).long(generation).byte(1);
         out.done()
     }
 

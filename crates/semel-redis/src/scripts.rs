@@ -8,6 +8,12 @@ pub struct Scripts {
     pub begin: Script,
     /// Writes what was decided, if what it rested on is unchanged.
     pub apply: Script,
+    /// New submissions.
+    pub submit: Script,
+    /// First leases.
+    pub claim: Script,
+    /// Completions.
+    pub settle: Script,
     /// Whether what an answer rests on is unchanged.
     pub check: Script,
     /// Several reads in one instant, where the server has no room for a transaction.
@@ -18,6 +24,9 @@ pub struct Scripts {
 
 const BEGIN: &str = include_str!("lua/begin.lua");
 const APPLY: &str = include_str!("lua/apply.lua");
+const SUBMIT: &str = include_str!("lua/submit.lua");
+const CLAIM: &str = include_str!("lua/claim.lua");
+const SETTLE: &str = include_str!("lua/settle.lua");
 const CHECK: &str = include_str!("lua/check.lua");
 const READ: &str = include_str!("lua/read.lua");
 const PROBE: &str = include_str!("lua/probe.lua");
@@ -28,6 +37,9 @@ impl Scripts {
         Scripts {
             begin: Script::new(BEGIN),
             apply: Script::new(APPLY),
+            submit: Script::new(SUBMIT),
+            claim: Script::new(CLAIM),
+            settle: Script::new(SETTLE),
             check: Script::new(CHECK),
             read: Script::new(READ),
             probe: Script::new(PROBE),
@@ -41,7 +53,9 @@ impl Scripts {
             load.arg("LOAD").arg(text);
             load
         };
-        [BEGIN, APPLY, CHECK, READ, PROBE].map(load).into()
+        [BEGIN, APPLY, SUBMIT, CLAIM, SETTLE, CHECK, READ, PROBE]
+            .map(load)
+            .into()
     }
 }
 

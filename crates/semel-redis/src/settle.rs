@@ -61,7 +61,7 @@ impl Tx<'_> {
         };
         let mut after = Head { life, ..head.clone() };
         if let Some(progress) = beat.progress {
-            let slot = Slot::part(self.names().progress(&head.id), &head.id);
+            let slot = Slot::part(self.names().progress(), &head.id);
             self.set(slot, progress.to_le_bytes().to_vec());
             after.marks.progress = true;
         }
@@ -80,7 +80,7 @@ impl Tx<'_> {
     }
 
     /// Ends of attempts, one after another.
-    pub async fn settle(&mut self, batch: &[Settlement]) -> Result<Vec<WriteOutcome>, StoreError> {
+    pub async fn settle(&mut self, batch: &[&Settlement]) -> Result<Vec<WriteOutcome>, StoreError> {
         self.load_followers(batch).await?;
         let mut outcomes = Vec::with_capacity(batch.len());
         for settlement in batch {
@@ -90,7 +90,7 @@ impl Tx<'_> {
     }
 
     /// Whether somebody follows, of all jobs at once.
-    async fn load_followers(&mut self, batch: &[Settlement]) -> Result<(), StoreError> {
+    async fn load_followers(&mut self, batch: &[&Settlement]) -> Result<(), StoreError> {
         let keys: &Keys = self.names();
         let ids = batch
             .iter()
@@ -121,7 +121,7 @@ impl Tx<'_> {
             // The delivery that completes a job is told by its head.
             Settle::Complete { output } => {
                 if let Some(output) = output {
-                    let slot = Slot::part(self.names().outputs(&head.id), &head.id);
+                    let slot = Slot::part(self.names().outputs(), &head.id);
                     self.set(slot, output.as_str().as_bytes().to_vec());
                     after.marks.output = true;
                 }
@@ -139,7 +139,8 @@ fn log_line(line: &str) -> Json {
     Json::trusted(text.expect("a text can always be written as JSON"))
 }
 
-fn check(result: &Settle) -> Result<(), Invalid> {
+/// Whether an end makes sense.
+pub fn check(result: &Settle) -> Result<(), Invalid> {
     let delay = match result {
         Settle::Complete { output: Some(output) } => return check_output(output),
         Settle::Retry { delay, .. } => delay.unwrap_or(Millis::ZERO),

@@ -1,20 +1,20 @@
 //! One shard of the store, as this handle sees it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use redis::Value;
+use redis::{Cmd, Value};
 
 use semel_core::error::StoreError;
 use semel_core::ids::{JobId, Name};
 
 use crate::clock::{self, Time};
 use crate::config::Config;
+use crate::fast::belief::Belief;
 use crate::keys::{self, Id, Keys};
 use crate::link::{Link, Unacknowledged, answer};
-use crate::presume::Belief;
 use crate::scripts;
-use crate::tx::{Believed, Signals, Written};
+use crate::tx::{Signals, Written};
 use crate::wake::Wake;
 
 /// One shard.
@@ -37,6 +37,29 @@ pub struct Shard {
     handle: String,
     calls: AtomicU64,
     belief: Mutex<Belief>,
+    at_work: AtomicUsize,
+    /// What was written at once.
+    pub at_once: Tallies,
+}
+
+/// How many jobs a shard has written at once.
+#[derive(Default)]
+pub struct Tallies {
+    /// Admitted.
+    pub admitted: AtomicU64,
+    /// Leased.
+    pub leased: AtomicU64,
+    /// Completed.
+    pub completed: AtomicU64,
+}
+
+/// While it is there, a call is on its way.
+pub struct AtWork<'s>(&'s AtomicUsize);
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl Shard {
@@ -60,7 +83,23 @@ impl Shard {
             handle: format!("{:016x}", clock::random()),
             calls: AtomicU64::new(0),
             belief: Mutex::default(),
+            at_work: AtomicUsize::new(0),
+            at_once: Tallies::default(),
         }
+    }
+
+    /// A call is on its way.
+    pub fn at_work(&self) -> AtWork<'_> {
+        self.at_work.fetch_add(1, Ordering::AcqRel);
+        AtWork(&self.at_work)
+    }
+
+    /// The same, if no other is.
+    pub fn alone(&self) -> Option<AtWork<'_>> {
+        let alone = self
+            .at_work
+            .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed);
+        alone.is_ok().then_some(AtWork(&self.at_work))
     }
 
     /// The job of this shard that an id names.
@@ -101,22 +140,12 @@ impl Shard {
     pub async fn apply(
         &self,
         (mut keys, arguments): (Vec<String>, Vec<Vec<u8>>),
-        believed: Option<Believed>,
     ) -> Result<(Written, Option<Unacknowledged>), StoreError> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let applied = self.keys.applied(&self.handle);
-        keys.extend([self.keys.leases(), applied.clone()]);
+        keys.push(applied.clone());
         let mut call = scripts::call(&self.link.scripts.apply, &keys);
         call.arg(number);
-        match believed {
-            Some(Believed { now, tolerance }) => {
-                let tolerance = tolerance.map(|millis| millis.to_string()).unwrap_or_default();
-                call.arg(now.as_millis()).arg(tolerance);
-            }
-            None => {
-                call.arg("").arg("");
-            }
-        }
         for argument in &arguments {
             call.arg(argument);
         }
@@ -130,12 +159,26 @@ impl Shard {
         }
         let mut answers = self.link.ask("writing", &ask).await?.into_iter();
         let written = read_written(answers.next().unwrap_or(Value::Nil))?;
-        let mut lacking = None;
-        if let (Some((wanted, within)), Written::Done) = (self.link.wait, written) {
-            let by = answer::number(answers.next_back().unwrap_or(Value::Nil))?;
-            lacking = (by < wanted as i64).then_some(Unacknowledged { by, wanted, within });
+        match written {
+            Written::Done => Ok((written, self.lacking(answers.next_back())?)),
+            Written::Conflict => Ok((written, None)),
         }
-        Ok((written, lacking))
+    }
+
+    /// What the server said of the replicas, if they were to be waited for and too few have a write.
+    fn lacking(&self, answer: Option<Value>) -> Result<Option<Unacknowledged>, StoreError> {
+        let Some((wanted, within)) = self.link.wait else {
+            return Ok(None);
+        };
+        let by = answer::number(answer.unwrap_or(Value::Nil))?;
+        Ok((by < wanted as i64).then_some(Unacknowledged { by, wanted, within }))
+    }
+
+    /// Calls a script that knows by itself what it has done before.
+    pub async fn write(&self, doing: &str, call: Cmd) -> Result<Value, StoreError> {
+        let mut ask = redis::pipe();
+        ask.add_command(call);
+        Ok(self.link.ask(doing, &ask).await?.remove(0))
     }
 
     /// Whether fields are as they were read.

@@ -46,11 +46,12 @@ pub struct Difference {
 }
 
 /// What a batch will ask for, so that it is read at once.
-pub fn wanted(keys: &Keys, batch: &[Item]) -> Vec<Slot> {
+pub fn wanted<'a>(keys: &Keys, batch: impl Iterator<Item = &'a Item>) -> Vec<Slot> {
     let mut slots = Vec::new();
-    for prepared in batch.iter().flatten() {
+    for prepared in batch.flatten() {
         let id = Id::from(prepared.submission.token);
         slots.push(Slot::head(keys, &id));
+        slots.push(Slot::spec(keys, &id));
         slots.push(Slot::token(keys, &id));
         slots.extend(prepared.key.as_ref().map(|key| Slot::owner(keys, &key.digest)));
     }
@@ -59,16 +60,17 @@ pub fn wanted(keys: &Keys, batch: &[Item]) -> Vec<Slot> {
 
 impl Slot {
     fn token(keys: &Keys, token: &Id) -> Self {
-        Slot::new(keys.tokens(token), token.0)
+        Slot::new(keys.tokens(), token.0)
     }
 }
 
 impl Tx<'_> {
-    /// Admits a batch, one item after another.
-    pub async fn submit(&mut self, batch: &[Item]) -> Result<Vec<Submitted>, StoreError> {
+    /// Admits a batch, one item after another. Some come with a number of arrival that was drawn for them.
+    pub async fn submit(&mut self, batch: &[(&Item, Option<i64>)]) -> Result<Vec<Submitted>, StoreError> {
         self.load_holders(batch).await?;
         let mut answers = Vec::with_capacity(batch.len());
-        for item in batch {
+        for (item, seq) in batch {
+            self.reserved = *seq;
             answers.push(match item {
                 Ok(prepared) => self.submit_one(prepared.clone()).await?,
                 Err(invalid) => Submitted::Invalid(invalid.clone()),
@@ -78,12 +80,11 @@ impl Tx<'_> {
     }
 
     /// The jobs that own the keys of a batch, read at once.
-    async fn load_holders(&mut self, batch: &[Item]) -> Result<(), StoreError> {
+    async fn load_holders(&mut self, batch: &[(&Item, Option<i64>)]) -> Result<(), StoreError> {
         let mut ids = Vec::new();
         for key in batch
             .iter()
-            .flatten()
-            .filter_map(|prepared| prepared.key.as_ref())
+            .filter_map(|(item, _)| item.as_ref().ok()?.key.as_ref())
         {
             ids.extend(self.owner(&key.digest).await?.and_then(|owner| owner.newest));
         }

@@ -5,7 +5,7 @@
 //! Within a step what was written is read back. Ranges (zsets, lists) are not compared: what hangs on them is
 //! decided by fields.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use redis::Value;
@@ -23,8 +23,6 @@ use crate::shard::Shard;
 
 /// Arguments of one command: more than the stack of a script takes would fail in the middle of it.
 const ARGUMENTS: usize = 400;
-/// How far the server's clock may be from what a handle believes it to be, in milliseconds.
-const CLOCKS_APART: i64 = 100;
 
 /// A field of a hash.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -60,13 +58,13 @@ impl Slot {
     pub fn head(keys: &Keys, id: &Id) -> Self {
         Slot {
             head: true,
-            ..Slot::new(keys.heads(id), id.0)
+            ..Slot::new(keys.heads(), id.0)
         }
     }
 
     /// What a job is.
     pub fn spec(keys: &Keys, id: &Id) -> Self {
-        Slot::part(keys.specs(id), id)
+        Slot::part(keys.specs(), id)
     }
 }
 
@@ -102,15 +100,6 @@ pub enum Written {
     Conflict,
 }
 
-/// The time a step on beliefs was decided at, and how far the server's clock may be from it.
-#[derive(Clone, Copy, Debug)]
-pub struct Believed {
-    /// The time.
-    pub now: Timestamp,
-    /// Milliseconds; none for a clock of tests.
-    pub tolerance: Option<i64>,
-}
-
 /// One step on a shard.
 pub struct Tx<'s> {
     /// The shard.
@@ -127,10 +116,13 @@ pub struct Tx<'s> {
     pub lease_due: bool,
     /// Whether its answer promises something even if it writes nothing: that something is there.
     pub promises: bool,
+    /// The number of arrival that was drawn for the next job before.
+    pub reserved: Option<i64>,
     /// Other jobs of keys, where this step has looked at them or changed them.
     pub kin_left: HashMap<Digest, Vec<(i64, Id)>>,
     config_before: i64,
     slots: HashMap<Slot, Entry>,
+    births: HashSet<Slot>,
     keys: Vec<String>,
     key_places: HashMap<String, usize>,
     commands: Vec<Command>,
@@ -139,7 +131,6 @@ pub struct Tx<'s> {
     counts: BTreeMap<(String, String), i64>,
     seqs: (i64, i64),
     entries: (i64, i64),
-    believed: Option<Believed>,
 }
 
 impl<'s> Tx<'s> {
@@ -186,6 +177,7 @@ impl<'s> Tx<'s> {
             promises: true,
             kin_left: HashMap::new(),
             slots: HashMap::with_capacity(wanted.len() * 2),
+            births: HashSet::new(),
             keys: Vec::new(),
             key_places: HashMap::new(),
             commands: Vec::new(),
@@ -194,65 +186,13 @@ impl<'s> Tx<'s> {
             counts: BTreeMap::new(),
             seqs: (seq - seqs as i64, seq),
             entries: (entry - entries as i64, entry),
-            believed: None,
+            reserved: None,
         };
         if seqs > 0 {
-            shard.believe(|belief| belief.seq = Some(seq));
+            shard.believe(|belief| belief.arrived(seq));
         }
         tx.learn(&wanted, answers)?;
         Ok(tx)
-    }
-
-    /// Takes fields for read that are only believed to be so; the script that writes will tell. Draws arrivals after
-    /// `seq`, which nobody must have drawn since.
-    pub fn presumed(
-        shard: &'s Shard,
-        slots: Vec<(Slot, Option<Vec<u8>>)>,
-        seq: i64,
-        fresh: usize,
-    ) -> Option<Self> {
-        let config = shard.known_config()?;
-        let micros = shard.time.about_micros();
-        let now = Timestamp::from_millis(micros / 1_000);
-        let read = |(slot, value)| {
-            let entry = Entry {
-                read: Some(value),
-                written: None,
-            };
-            (slot, entry)
-        };
-        let mut slots: HashMap<Slot, Entry> = slots.into_iter().map(read).collect();
-        if fresh > 0 {
-            let drawn = Entry {
-                read: Some(Some(seq.to_string().into_bytes())),
-                written: Some(Some((seq + fresh as i64).to_string().into_bytes())),
-            };
-            slots.insert(Slot::new(shard.keys.meta(), "seq"), drawn);
-        }
-        Some(Tx {
-            shard,
-            config_before: config.version,
-            config,
-            now,
-            micros,
-            signals: Signals::default(),
-            lease_due: false,
-            promises: true,
-            kin_left: HashMap::new(),
-            slots,
-            keys: Vec::new(),
-            key_places: HashMap::new(),
-            commands: Vec::new(),
-            forgets: BTreeSet::new(),
-            last_of_key: HashMap::new(),
-            counts: BTreeMap::new(),
-            seqs: (seq, seq + fresh as i64),
-            entries: (0, 0),
-            believed: Some(Believed {
-                now,
-                tolerance: shard.time.is_the_servers().then_some(CLOCKS_APART),
-            }),
-        })
     }
 
     fn learn(&mut self, slots: &[Slot], answers: impl Iterator<Item = Value>) -> Result<(), StoreError> {
@@ -308,6 +248,11 @@ impl<'s> Tx<'s> {
     /// Writes a field.
     pub fn set(&mut self, slot: Slot, value: Vec<u8>) {
         self.slots.entry(slot).or_default().written = Some(Some(value));
+    }
+
+    /// A part of a job is compared too: it stands for its head.
+    pub fn rests_on(&mut self, slot: Slot) {
+        self.births.insert(slot);
     }
 
     /// Removes a field.
@@ -403,6 +348,9 @@ impl<'s> Tx<'s> {
 
     /// The next arrival.
     pub async fn next_seq(&mut self) -> Result<i64, StoreError> {
+        if let Some(reserved) = self.reserved.take() {
+            return Ok(reserved);
+        }
         if self.seqs.0 == self.seqs.1 {
             self.seqs = self.draw("seq").await?;
         }
@@ -453,15 +401,9 @@ impl<'s> Tx<'s> {
 
     /// Writes everything, if everything that was read is still so.
     pub async fn commit(mut self) -> Result<Written, StoreError> {
-        if self.is_idle() {
-            // What nothing was written for was not compared with the clock either.
-            if self.believed.is_some() {
-                return Ok(Written::Conflict);
-            }
-            // What an answer rests on may not have reached the replicas yet, so it is waited for like a write.
-            if self.shard.link.wait.is_none() || !self.promises {
-                return self.verify().await;
-            }
+        // What an answer rests on may not have reached the replicas yet, so it is waited for like a write.
+        if self.is_idle() && (self.shard.link.wait.is_none() || !self.promises) {
+            return self.verify().await;
         }
         let changed = self.config.version != self.config_before;
         if changed {
@@ -470,38 +412,26 @@ impl<'s> Tx<'s> {
         }
         self.gather();
         let (shard, config, signals) = (self.shard, self.config.clone(), self.signals);
-        let (heads, believed, drawn) = (self.heads_written(), self.believed, self.seqs.1);
-        let draws = believed.is_some() && drawn > 0;
-        let (written, lacking) = shard.apply(self.script(), believed).await?;
+        let heads = self.heads_written();
+        let (written, lacking) = shard.apply(self.script()).await?;
         if written == Written::Done {
-            shard.believe(|belief| {
-                belief.remember(heads);
-                if draws {
-                    belief.seq = Some(drawn);
-                }
-            });
+            shard.believe(|belief| heads.iter().for_each(|id| belief.forget(id)));
             if changed {
                 shard.remember_config(config);
             }
             shard.wake.signal(signals);
         }
-        match lacking {
-            None => Ok(written),
-            Some(lacking) => Err(StoreError::Unavailable {
-                doing: "waiting for replicas".to_owned(),
-                source: Some(Box::new(lacking)),
-            }),
-        }
+        lacking.map_or(Ok(written), |lacking| Err(lacking.into()))
     }
 
     /// The heads this step writes.
-    fn heads_written(&self) -> Vec<(Id, Option<Vec<u8>>)> {
-        let heads = self.slots.iter().filter(|(slot, _)| slot.head);
+    fn heads_written(&self) -> Vec<Id> {
+        let heads = self
+            .slots
+            .iter()
+            .filter(|(slot, entry)| slot.head && entry.written.is_some());
         heads
-            .filter_map(|(slot, entry)| {
-                let id = slot.field.as_slice().try_into().ok().map(Id)?;
-                Some((id, entry.written.clone()?))
-            })
+            .filter_map(|(slot, _)| slot.field.as_slice().try_into().ok().map(Id))
             .collect()
     }
 
@@ -559,7 +489,10 @@ impl<'s> Tx<'s> {
     fn compared(&mut self) -> Vec<Vec<u8>> {
         let mut compared: Vec<(Slot, Option<Vec<u8>>)> = std::mem::take(&mut self.slots)
             .into_iter()
-            .filter_map(|(slot, entry)| entry.read.filter(|_| !slot.part).map(|read| (slot, read)))
+            .filter_map(|(slot, entry)| {
+                let compared = !slot.part || self.births.contains(&slot);
+                entry.read.filter(|_| compared).map(|read| (slot, read))
+            })
             .collect();
         let version = (self.config_before != 0).then(|| self.config_before.to_string().into_bytes());
         compared.push((Slot::new(self.shard.keys.meta(), "config"), version));

@@ -12,7 +12,7 @@ use semel_core::time::{Millis, Timestamp};
 use semel_core::view::LedgerEntry;
 
 use crate::head::Head;
-use crate::jobs::score;
+use crate::jobs::{parse_member, score};
 use crate::keys::{Id, Keys, LAPSE_SPAN};
 use crate::link::answer;
 use crate::shard::Shard;
@@ -119,12 +119,18 @@ impl Tx<'_> {
         // Both kinds share one budget.
         let budget = budget.saturating_sub((report.pruned + report.stubbed) as usize);
         let index = self.names().ended(complete);
-        let ids = self
-            .ids_up_to(index.clone(), before(self.now, kept), budget)
-            .await?;
+        let until = before(self.now, kept);
+        let mut ids = self.ids_up_to(index.clone(), until, budget).await?;
+        if complete {
+            let more = self.completed_up_to(until, budget - ids.len()).await?;
+            ids.extend(more);
+        }
         report.more |= ids.len() == budget;
         for id in &ids {
-            match self.head(id).await?.filter(|head| has_ended(head, complete)) {
+            let is_over = |head: &Head| {
+                has_ended(head, complete) && head.life.finished_at.is_some_and(|finished| finished <= until)
+            };
+            match self.head(id).await?.filter(is_over) {
                 Some(head) if self.drop_content(&head, true).await? => report.pruned += 1,
                 Some(_) => report.stubbed += 1,
                 // Swept with its queue, or retried: whatever it is now, it is found elsewhere.
@@ -132,6 +138,28 @@ impl Tx<'_> {
             }
         }
         Ok(ids.len())
+    }
+
+    /// Jobs that were completed in the common way, the oldest first; they are listed no more.
+    async fn completed_up_to(&mut self, until: Timestamp, most: usize) -> Result<Vec<Id>, StoreError> {
+        if most == 0 {
+            return Ok(Vec::new());
+        }
+        let key = self.names().completed();
+        let mut ask = redis::pipe();
+        ask.cmd("LRANGE").arg(&key).arg(0).arg(most - 1);
+        let mut ids = Vec::new();
+        for member in answer::all_bytes(self.look(&ask).await?.remove(0))? {
+            let (at, id) =
+                parse_member(&member).ok_or_else(|| StoreError::corrupt("a completion that is no job's"))?;
+            // Clocks of several handles, or one that was set back: what is listed need not be in order.
+            if at <= until.as_millis() {
+                ids.push(id);
+                self.run("LREM", key.clone(), vec![score(1), member]);
+            }
+        }
+        self.load_heads(ids.iter().copied()).await?;
+        Ok(ids)
     }
 
     async fn ids_up_to(
@@ -225,11 +253,11 @@ impl Tx<'_> {
 
     async fn sweep_chunk(&mut self, chunk: i64) -> Result<(), StoreError> {
         let mut ask = redis::pipe();
-        ask.cmd("HVALS").arg(self.names().order(chunk));
-        let ids = answer::all_bytes(self.look(&ask).await?.remove(0))?;
-        let ids: Vec<Id> = ids
-            .into_iter()
-            .filter_map(|id| id.try_into().ok().map(Id))
+        ask.cmd("LRANGE").arg(self.names().order(chunk)).arg(0).arg(-1);
+        let members = answer::all_bytes(self.look(&ask).await?.remove(0))?;
+        let ids: Vec<Id> = members
+            .iter()
+            .filter_map(|member| Some(parse_member(member)?.1))
             .collect();
         self.load_heads(ids.iter().copied()).await?;
         for id in ids {
@@ -334,7 +362,7 @@ impl Tx<'_> {
         }
         self.unset(slot);
         let page = Keys::page(entry.n);
-        let by_token = Slot::new(keys.tokens(token), token.0);
+        let by_token = Slot::new(keys.tokens(), token.0);
         if self.get(&by_token).await?.map(answer::parse).transpose()? == Some(entry.n) {
             self.unset(by_token);
         }

@@ -121,7 +121,8 @@ impl Store for RedisStore {
             .map(|submission| self.prepare(submission))
             .collect();
         let route = |item: &Item| self.shard_of(item);
-        self.ask_each("submitting", items, route, Call::Submit, Reply::submitted)
+        let call = |items: Vec<Item>| Call::Submit(items.into_iter().map(Into::into).collect());
+        self.ask_each("submitting", items, route, call, Reply::submitted)
             .await
     }
 
@@ -161,7 +162,8 @@ impl Store for RedisStore {
     async fn settle(&self, batch: Vec<Settlement>) -> Result<Vec<WriteOutcome>, StoreError> {
         limits::check_batch("settlements", batch.len())?;
         let route = |settlement: &Settlement| self.member_of(&settlement.id);
-        self.ask_each("settling", batch, route, Call::Settle, Reply::written)
+        let call = |ends: Vec<Settlement>| Call::Settle(ends.into_iter().map(Into::into).collect());
+        self.ask_each("settling", batch, route, call, Reply::written)
             .await
     }
 

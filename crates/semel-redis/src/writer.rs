@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -19,26 +20,26 @@ use crate::doctor;
 use crate::jobs::RESCUE;
 use crate::keys::Id;
 use crate::link::concerns_all;
-use crate::presume::{self, Belief};
-use crate::settle;
+use crate::open_calls::{self, OpenEnd, OpenItem};
 use crate::shard::Shard;
-use crate::submit::{self, Item};
 use crate::tx::{Slot, Tx, Written};
 use crate::upkeep;
 
 /// Items of several calls in one step.
 const TOGETHER: usize = 1_000;
+/// Groups of calls on their way at the same time.
+const FLYING: usize = 2;
 /// How often a step is taken again before it waits a little between two attempts.
 const AT_ONCE: u32 = 3;
 
 /// What is asked of the writer.
 pub enum Call {
     /// Admit.
-    Submit(Vec<Item>),
+    Submit(Vec<OpenItem>),
     /// Heartbeats.
     Extend(ExtendRequest),
     /// Ends of attempts.
-    Settle(Vec<Settlement>),
+    Settle(Vec<OpenEnd>),
     /// Steps.
     Steps(Vec<StepRequest>),
     /// Guards.
@@ -128,7 +129,7 @@ only! {
     findings: Findings => Vec<Finding>,
 }
 
-type Waiting = (Call, oneshot::Sender<Result<Reply, StoreError>>);
+type Waiting = (Call, Answer);
 
 /// The writer's handle. Dropping it stops the task.
 pub struct Writer {
@@ -163,37 +164,76 @@ impl Drop for Writer {
 }
 
 async fn serve(shard: Arc<Shard>, mut queue: mpsc::UnboundedReceiver<Waiting>) {
+    let shard: &Shard = &shard;
     let mut ahead: Option<Waiting> = None;
+    let mut flying = FuturesUnordered::new();
     loop {
-        let first = match ahead.take() {
-            Some(waiting) => waiting,
-            None => match queue.recv().await {
-                Some(waiting) => waiting,
-                None => return,
-            },
-        };
-        let mut group = vec![first];
-        if group[0].0.can_share() {
-            let mut items = group[0].0.items();
-            while let Ok(next) = queue.try_recv() {
-                items += next.0.items();
-                if !next.0.can_share() || items > TOGETHER {
-                    ahead = Some(next);
-                    break;
-                }
-                group.push(next);
+        let first = tokio::select! {
+            biased;
+            Some(left) = flying.next() => {
+                let rest: Pin<Box<dyn Future<Output = ()> + Send + '_>> = Box::pin(the_long_way(shard, left));
+                rest.await;
+                continue;
             }
+            first = next(&mut ahead, &mut queue), if flying.len() < FLYING => first,
+        };
+        let Some(first) = first else { break };
+        let mut group = vec![first];
+        if !group[0].0.can_share() {
+            let step: Pin<Box<dyn Future<Output = ()> + Send + '_>> = Box::pin(the_long_way(shard, group));
+            step.await;
+            continue;
         }
-        let step: Pin<Box<dyn Future<Output = ()> + Send + '_>> = Box::pin(write(&shard, group));
-        step.await;
+        let mut items = group[0].0.items();
+        while let Ok(next) = queue.try_recv() {
+            items += next.0.items();
+            if !next.0.can_share() || items > TOGETHER {
+                ahead = Some(next);
+                break;
+            }
+            group.push(next);
+        }
+        // While one group is on its way, the next is made ready.
+        flying.push(at_once(shard, group));
+    }
+    // Whoever still waits is told.
+    while let Some(left) = flying.next().await {
+        the_long_way(shard, left).await;
     }
 }
 
-async fn write(shard: &Shard, group: Vec<Waiting>) {
-    let (calls, replies): (Vec<Call>, Vec<_>) = group.into_iter().unzip();
-    let shared = calls[0].can_share();
-    let outcome = if shared {
-        together(shard, &calls).await
+async fn next(ahead: &mut Option<Waiting>, queue: &mut mpsc::UnboundedReceiver<Waiting>) -> Option<Waiting> {
+    match ahead.take() {
+        Some(waiting) => Some(waiting),
+        None => queue.recv().await,
+    }
+}
+
+/// Writes and answers what can be at once; gives the rest.
+async fn at_once(shard: &Shard, group: Vec<Waiting>) -> Vec<Waiting> {
+    let _at_work = shard.at_work();
+    let (mut calls, replies): (Vec<Call>, Vec<_>) = group.into_iter().unzip();
+    let outcome = open_calls::at_once(shard, &mut calls).await;
+    let group = calls.into_iter().zip(replies);
+    match outcome {
+        Ok(()) => answered(group),
+        Err(error) if group.len() == 1 || concerns_all(&error) => {
+            group.for_each(|(_, reply)| drop(reply.send(Err(repeat(&error)))));
+            Vec::new()
+        }
+        // One of them may be the only one that cannot be answered.
+        Err(_) => group.collect(),
+    }
+}
+
+async fn the_long_way(shard: &Shard, group: Vec<Waiting>) {
+    if group.is_empty() {
+        return;
+    }
+    let _at_work = shard.at_work();
+    let (mut calls, replies): (Vec<Call>, Vec<_>) = group.into_iter().unzip();
+    let outcome = if calls[0].can_share() {
+        together(shard, &mut calls).await
     } else {
         alone(shard, &calls[0]).await.map(|one| vec![one])
     };
@@ -208,12 +248,27 @@ async fn write(shard: &Shard, group: Vec<Waiting>) {
             .for_each(|reply| drop(reply.send(Err(repeat(&error))))),
         // One of them may be the only one that cannot be answered.
         Err(_) => {
-            for (call, reply) in calls.iter().zip(replies) {
-                let answer = together(shard, std::slice::from_ref(call)).await;
+            for (call, reply) in calls.iter_mut().zip(replies) {
+                let answer = together(shard, std::slice::from_mut(call)).await;
                 let _gone = reply.send(answer.map(|mut one| one.remove(0)));
             }
         }
     }
+}
+
+type Answer = oneshot::Sender<Result<Reply, StoreError>>;
+
+/// Answers the calls of which nothing is open; gives the others.
+fn answered(group: impl Iterator<Item = Waiting>) -> Vec<Waiting> {
+    let mut open = Vec::new();
+    for (call, reply) in group {
+        if open_calls::is_answered(&call) {
+            let _gone = reply.send(open_calls::reply(call));
+        } else {
+            open.push((call, reply));
+        }
+    }
+    open
 }
 
 /// An error once more: the original cannot be shared.
@@ -245,43 +300,24 @@ async fn make_way(attempt: u32) {
     }
 }
 
-/// Several calls in one step, each seeing what those before it did.
-async fn together(shard: &Shard, calls: &[Call]) -> Result<Vec<Reply>, StoreError> {
-    if let Some(mut tx) = presume::begin(shard, calls) {
-        let replies = decide_together(&mut tx, calls).await?;
-        if tx.commit().await? == Written::Done {
-            shard.believe(Belief::was_right);
-            return Ok(replies);
-        }
-        shard.believe(Belief::was_wrong);
-    }
+/// Several calls that were made at the same time: what can be written at once is, the rest in one step.
+async fn together(shard: &Shard, calls: &mut [Call]) -> Result<Vec<Reply>, StoreError> {
+    open_calls::at_once(shard, calls).await?;
     for attempt in 1.. {
-        let wanted = calls.iter().flat_map(|call| call.wanted(shard)).collect();
-        let fresh = calls.iter().map(Call::fresh).sum();
-        let mut tx = Tx::begin(shard, sorted(wanted), fresh, fresh).await?;
+        let entries = open_calls::submissions(calls).count();
+        let seqs = open_calls::submissions(calls)
+            .filter(|(_, seq)| seq.is_none())
+            .count();
+        let wanted = sorted(open_calls::wanted(shard, calls));
+        let mut tx = Tx::begin(shard, wanted, seqs, entries).await?;
         tx.rescue(RESCUE).await?;
-        let replies = decide_together(&mut tx, calls).await?;
+        let replies = open_calls::decide(&mut tx, calls).await?;
         if tx.commit().await? == Written::Done {
             return Ok(replies);
         }
         make_way(attempt).await;
     }
     Err(StoreError::unavailable("writing"))
-}
-
-async fn decide_together(tx: &mut Tx<'_>, calls: &[Call]) -> Result<Vec<Reply>, StoreError> {
-    let mut replies = Vec::with_capacity(calls.len());
-    for call in calls {
-        replies.push(match call {
-            Call::Submit(batch) => Reply::Submitted(tx.submit(batch).await?),
-            Call::Extend(request) => Reply::Written(tx.extend(request).await?),
-            Call::Settle(batch) => Reply::Written(tx.settle(batch).await?),
-            Call::Steps(batch) => Reply::Steps(tx.steps(batch).await?),
-            Call::Guard(batch) => Reply::Guards(tx.guard(batch).await?),
-            _ => return Err(StoreError::corrupt("a call that stands alone came with others")),
-        });
-    }
-    Ok(replies)
 }
 
 fn sorted(mut slots: Vec<Slot>) -> Vec<Slot> {
@@ -386,24 +422,6 @@ impl Call {
             Call::Steps(batch) => batch.len(),
             Call::Guard(batch) => batch.len(),
             _ => 1,
-        }
-    }
-
-    /// How many jobs or ledger entries it may make.
-    fn fresh(&self) -> usize {
-        match self {
-            Call::Submit(batch) => batch.len(),
-            _ => 0,
-        }
-    }
-
-    fn wanted(&self, shard: &Shard) -> Vec<Slot> {
-        match self {
-            Call::Submit(batch) => submit::wanted(&shard.keys, batch),
-            Call::Extend(request) => settle::wanted(shard, request.leases.iter().map(|beat| &beat.id)),
-            Call::Settle(batch) => settle::wanted(shard, batch.iter().map(|one| &one.id)),
-            Call::Steps(batch) => settle::wanted(shard, batch.iter().map(|one| &one.id)),
-            _ => Vec::new(),
         }
     }
 }

@@ -1,15 +1,11 @@
--- apply: writes what was decided outside, if everything the decision rested on is still as it was read or believed.
+-- apply: writes what was decided outside, if everything the decision rested on is still as it was read.
 --
 -- Atomic: the comparison and all writes. Nothing is written unless every comparison holds.
 -- A call that is repeated, or comes late, writes nothing and says so: a lost reply is asked for again. The numbers of
 -- a handle only grow, and it makes one call at a time.
--- KEYS  every key that is compared or written, all of one hash tag; last but one: leases; last: what this handle has
---       applied last
+-- KEYS  every key that is compared or written, all of one hash tag; last: what this handle has applied last
 -- ARGV  1 number of the call
---       2 for a step that was decided on beliefs, its time in milliseconds: no lease may have run out by then;
---         else ''
---       3 how many milliseconds the server's clock may be away from that time; '' for a clock of tests
---       4 how many hashes are compared, then for each: key; how many fields; the fields; a text with '1' for each field
+--       2 how many hashes are compared, then for each: key; how many fields; the fields; a text with '1' for each field
 --         that has a value and '0' for each that has none; the values
 --       then commands, each: how many arguments follow its name and key; name; key; arguments
 --         '@forget'   key = a collection; arguments: key of an index, 'SREM' or 'ZREM', its member:
@@ -21,18 +17,8 @@
 local call = redis.call
 local applied = KEYS[#KEYS]
 if tonumber(call('GET', applied) or '0') >= tonumber(ARGV[1]) then return 'before' end
-if ARGV[2] ~= '' then
-  local believed = tonumber(ARGV[2])
-  local soonest = call('ZRANGE', KEYS[#KEYS - 1], 0, 0, 'WITHSCORES')[2]
-  if soonest and tonumber(soonest) <= believed then return 'conflict' end
-  if ARGV[3] ~= '' then
-    local time = call('TIME')
-    local now = tonumber(time[1]) * 1000 + tonumber(time[2]) / 1000
-    if math.abs(now - believed) > tonumber(ARGV[3]) then return 'conflict' end
-  end
-end
-local at = 5
-for _ = 1, tonumber(ARGV[4]) do
+local at = 3
+for _ = 1, tonumber(ARGV[2]) do
   local count = tonumber(ARGV[at + 1])
   local found = call('HMGET', KEYS[tonumber(ARGV[at])], unpack(ARGV, at + 2, at + 1 + count))
   local there = ARGV[at + 2 + count]

@@ -4,6 +4,7 @@
 #[path = "../server/mod.rs"]
 mod server;
 
+mod at_once;
 mod campaigns;
 mod cluster;
 mod doctor;

@@ -56,8 +56,10 @@ async fn carry(near: TcpStream, far: TcpStream, armed: Arc<AtomicBool>, cuts: Ar
     let there = async move {
         let mut buffer = vec![0; 65_536];
         while let Ok(read @ 1..) = near_in.read(&mut buffer).await {
-            // Only writes name what a handle has applied.
-            let is_write = buffer[..read].windows(8).any(|part| part == b"applied:");
+            // Only writes name what a handle has applied, the places or what is completed.
+            let names = |name: &[u8]| buffer[..read].windows(name.len()).any(|part| part == name);
+            let is_write =
+                names(b"applied:") || (names(b"EVALSHA") && (names(b":places") || names(b":completed")));
             seen.store(is_write, Ordering::SeqCst);
             if far_out.write_all(&buffer[..read]).await.is_err() {
                 return;

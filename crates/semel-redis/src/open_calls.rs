@@ -1,0 +1,175 @@
+//! Calls that are answered together: what of them is answered already, and what is still open.
+
+use semel_core::error::StoreError;
+use semel_core::store::{Settlement, Submitted, WriteOutcome};
+
+use crate::fast;
+use crate::settle;
+use crate::shard::Shard;
+use crate::submit::{self, Item};
+use crate::tx::{Slot, Tx};
+use crate::writer::{Call, Reply};
+
+/// A submission on its way.
+pub struct OpenItem {
+    item: Item,
+    /// The number of arrival that was drawn for it.
+    seq: Option<i64>,
+    answer: Option<Submitted>,
+    tried: bool,
+}
+
+impl From<Item> for OpenItem {
+    fn from(item: Item) -> Self {
+        OpenItem {
+            item,
+            seq: None,
+            answer: None,
+            tried: false,
+        }
+    }
+}
+
+impl OpenItem {
+    fn is_open(&self) -> bool {
+        self.answer.is_none()
+    }
+}
+
+/// An end on its way.
+pub struct OpenEnd {
+    settlement: Settlement,
+    outcome: Option<WriteOutcome>,
+    tried: bool,
+}
+
+impl From<Settlement> for OpenEnd {
+    fn from(settlement: Settlement) -> Self {
+        OpenEnd {
+            settlement,
+            outcome: None,
+            tried: false,
+        }
+    }
+}
+
+impl OpenEnd {
+    fn is_open(&self) -> bool {
+        self.outcome.is_none()
+    }
+}
+
+/// Writes and answers the common cases, once.
+pub async fn at_once(shard: &Shard, calls: &mut [Call]) -> Result<(), StoreError> {
+    let (mut items, mut ends) = (Vec::new(), Vec::new());
+    for call in calls {
+        match call {
+            Call::Submit(batch) => items.extend(batch.iter_mut().filter(|open| !open.tried)),
+            Call::Settle(batch) => ends.extend(batch.iter_mut().filter(|open| !open.tried)),
+            _ => {}
+        }
+    }
+    if !items.is_empty() {
+        let all: Vec<&Item> = items.iter().map(|open| &open.item).collect();
+        let judged = fast::submit::submit(shard, &all).await?;
+        let judged = judged.answers.into_iter().zip(judged.seqs);
+        for (open, (answer, seq)) in items.into_iter().zip(judged) {
+            open.answer = answer;
+            open.seq = seq;
+            open.tried = true;
+        }
+    }
+    if !ends.is_empty() {
+        let all: Vec<&Settlement> = ends.iter().map(|open| &open.settlement).collect();
+        let outcomes = fast::settle::settle(shard, &all).await?;
+        for (open, outcome) in ends.into_iter().zip(outcomes) {
+            open.outcome = outcome;
+            open.tried = true;
+        }
+    }
+    Ok(())
+}
+
+/// Whether nothing of a call is open.
+pub fn is_answered(call: &Call) -> bool {
+    match call {
+        Call::Submit(batch) => !batch.iter().any(OpenItem::is_open),
+        Call::Settle(batch) => !batch.iter().any(OpenEnd::is_open),
+        _ => false,
+    }
+}
+
+/// Submissions that are open, with the numbers of arrival that were drawn for them.
+pub fn submissions(calls: &[Call]) -> impl Iterator<Item = (&Item, Option<i64>)> {
+    let batches = calls.iter().filter_map(|call| match call {
+        Call::Submit(batch) => Some(batch),
+        _ => None,
+    });
+    let open = batches.flatten().filter(|open| open.is_open());
+    open.map(|open| (&open.item, open.seq))
+}
+
+/// What a step over the open ones will ask for.
+pub fn wanted(shard: &Shard, calls: &[Call]) -> Vec<Slot> {
+    let mut slots = submit::wanted(&shard.keys, submissions(calls).map(|(item, _)| item));
+    for call in calls {
+        match call {
+            Call::Settle(batch) => {
+                let open = batch.iter().filter(|open| open.is_open());
+                slots.extend(settle::wanted(shard, open.map(|open| &open.settlement.id)));
+            }
+            Call::Extend(request) => {
+                slots.extend(settle::wanted(shard, request.leases.iter().map(|beat| &beat.id)));
+            }
+            Call::Steps(batch) => slots.extend(settle::wanted(shard, batch.iter().map(|one| &one.id))),
+            _ => {}
+        }
+    }
+    slots
+}
+
+/// Decides the open ones in a step, each seeing what those before it did; gives all answers.
+pub async fn decide(tx: &mut Tx<'_>, calls: &[Call]) -> Result<Vec<Reply>, StoreError> {
+    let mut replies = Vec::with_capacity(calls.len());
+    for call in calls {
+        replies.push(match call {
+            Call::Submit(batch) => {
+                let open = batch.iter().filter(|open| open.is_open());
+                let open: Vec<_> = open.map(|open| (&open.item, open.seq)).collect();
+                let rest = tx.submit(&open).await?;
+                Reply::Submitted(filled(batch.iter().map(|open| open.answer.clone()), rest)?)
+            }
+            Call::Settle(batch) => {
+                let open = batch.iter().filter(|open| open.is_open());
+                let open: Vec<&Settlement> = open.map(|open| &open.settlement).collect();
+                let rest = tx.settle(&open).await?;
+                Reply::Written(filled(batch.iter().map(|open| open.outcome.clone()), rest)?)
+            }
+            Call::Extend(request) => Reply::Written(tx.extend(request).await?),
+            Call::Steps(batch) => Reply::Steps(tx.steps(batch).await?),
+            Call::Guard(batch) => Reply::Guards(tx.guard(batch).await?),
+            _ => return Err(StoreError::corrupt("a call that stands alone came with others")),
+        });
+    }
+    Ok(replies)
+}
+
+/// The answer to a call of which nothing is open.
+pub fn reply(call: Call) -> Result<Reply, StoreError> {
+    match call {
+        Call::Submit(batch) => {
+            filled(batch.into_iter().map(|open| open.answer), Vec::new()).map(Reply::Submitted)
+        }
+        Call::Settle(batch) => {
+            filled(batch.into_iter().map(|open| open.outcome), Vec::new()).map(Reply::Written)
+        }
+        _ => Err(StoreError::corrupt("a call was forgotten")),
+    }
+}
+
+/// Answers with the missing ones filled in, in their order.
+fn filled<T>(answers: impl Iterator<Item = Option<T>>, rest: Vec<T>) -> Result<Vec<T>, StoreError> {
+    let mut rest = rest.into_iter();
+    let whole: Option<Vec<T>> = answers.map(|answer| answer.or_else(|| rest.next())).collect();
+    whole.ok_or_else(|| StoreError::corrupt("a step answered too little"))
+}

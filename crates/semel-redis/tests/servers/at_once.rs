@@ -1,0 +1,153 @@
+//! The common cases have scripts of their own. That they decide like core is shown by the model, if it comes to them.
+
+use std::sync::{Arc, LazyLock, Mutex};
+
+use semel_conformance::kit::{self, claim_request};
+use semel_conformance::{Harness, Instance, Place, model};
+use semel_core::ids::Name;
+use semel_core::job::State;
+use semel_core::lifecycle::Settle;
+use semel_core::store::{Settlement, Store, WriteOutcome};
+use semel_core::time::ManualClock;
+use semel_redis::{AtOnce, RedisOptions, RedisStore};
+
+use tokio::runtime::Runtime;
+
+use crate::server::Server;
+
+/// Keeps connections alive: the model brings runtimes of its own, which come and go.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime can be made")
+});
+
+/// Keeps count of what was written at once by handles that are gone.
+#[derive(Clone, Default)]
+struct Counting(Arc<Mutex<Counted>>);
+
+#[derive(Default)]
+struct Counted {
+    stores: Vec<Arc<RedisStore>>,
+    gone: Vec<AtOnce>,
+}
+
+impl Counting {
+    fn open(&self, server: &Server, namespace: &Name, clock: Arc<ManualClock>) -> Arc<dyn Store> {
+        let options = RedisOptions {
+            namespace: namespace.clone(),
+            ..RedisOptions::from_url(&server.url()).expect("a valid URL")
+        };
+        let open = RedisStore::open_with_clock(options, clock);
+        let runtime = &*RUNTIME;
+        let opened = std::thread::scope(|scope| scope.spawn(|| runtime.block_on(open)).join());
+        let store = Arc::new(opened.expect("opening does not panic").expect("the store opens"));
+        let mut counted = self.0.lock().expect("nobody panicked");
+        let gone: Vec<AtOnce> = counted.stores.drain(..).map(|store| store.at_once()).collect();
+        counted.gone.extend(gone);
+        counted.stores.push(store.clone());
+        store
+    }
+
+    fn sum(&self) -> AtOnce {
+        let counted = self.0.lock().expect("nobody panicked");
+        let own = counted.stores.iter().map(|store| store.at_once());
+        own.chain(counted.gone.iter().copied())
+            .fold(AtOnce::default(), |sum, one| AtOnce {
+                admitted: sum.admitted + one.admitted,
+                leased: sum.leased + one.leased,
+                completed: sum.completed + one.completed,
+            })
+    }
+}
+
+impl Harness for Counting {
+    fn name(&self) -> &'static str {
+        "redis"
+    }
+
+    fn create(&self, namespace: &Name, clock: Arc<ManualClock>) -> Instance {
+        let server = Server::start();
+        Instance {
+            store: self.open(&server, namespace, clock),
+            keep: Box::new(server),
+        }
+    }
+
+    fn sibling(&self, instance: &Instance, namespace: &Name, clock: Arc<ManualClock>) -> Arc<dyn Store> {
+        self.open(
+            instance.keep.downcast_ref().expect("made by create"),
+            namespace,
+            clock,
+        )
+    }
+
+    fn reopen(&self, instance: Instance, namespace: &Name, clock: Arc<ManualClock>) -> Instance {
+        let Instance { store, keep } = instance;
+        drop(store);
+        let server = keep.downcast_ref().expect("made by create");
+        Instance {
+            store: self.open(server, namespace, clock),
+            keep,
+        }
+    }
+
+    fn place(&self) -> Option<Place> {
+        None
+    }
+
+    fn join(&self, _location: &str) -> Arc<dyn Store> {
+        unreachable!("the model runs in one process")
+    }
+}
+
+#[test]
+fn the_model_comes_to_what_is_written_at_once() {
+    let counting = Counting::default();
+    let report = model::run(&counting, 4, 6_000);
+    let sum = counting.sum();
+    println!("{} transitions, of them at once {sum:?}", report.transitions);
+    assert!(
+        sum.admitted > 200 && sum.leased > 20 && sum.completed > 0,
+        "{sum:?}"
+    );
+}
+
+/// A plain way through the store leaves nothing to the long way.
+#[tokio::test]
+async fn a_plain_way_is_written_at_once() {
+    let server = Server::start();
+    let store = RedisStore::connect(&server.url()).await.unwrap();
+    // The first of its lane makes the lane.
+    store.submit(vec![kit::plain()]).await.unwrap();
+    let batch = (0..1_000).map(|_| kit::plain()).collect();
+    store.submit(batch).await.unwrap();
+    let (mut claimed, mut ended) = (0, 0);
+    while claimed < 1_001 {
+        let claims = store.claim(claim_request(100)).await.unwrap();
+        assert!(!claims.is_empty(), "{claimed} were claimed");
+        claimed += claims.len();
+        let ends = claims.into_iter().map(|claimed| Settlement {
+            id: claimed.job.id,
+            fence: claimed.fence,
+            result: Settle::Complete { output: None },
+        });
+        let outcomes = store.settle(ends.collect()).await.unwrap();
+        ended += outcomes
+            .iter()
+            .filter(|outcome| **outcome == WriteOutcome::Ok(State::Complete))
+            .count();
+    }
+    assert_eq!(ended, 1_001);
+    let expected = AtOnce {
+        admitted: 1_000,
+        leased: 1_001,
+        completed: 1_001,
+    };
+    assert_eq!(store.at_once(), expected);
+    // Nobody has to look after leases that are over.
+    let watched = server.command(&["ZCARD", "semel:{default/1/0}:leases"]);
+    assert_eq!(watched.trim(), ":0");
+}
