@@ -125,7 +125,6 @@ pub fn larger_rules() {
             vec![submit(0), again(0), submit(1), COMPLETE],
             0,
         ),
-        (Broken::Unconditional, vec![submit(0), submit(1), COMPLETE], 0),
         (Broken::MoveUnannounced, moved(&[Kind::Delete { id: 0 }]), 0),
         (Broken::AnyCopyEmptied, moved(&[out(0, 1), Kind::Tidy]), 0),
         (
