@@ -199,14 +199,16 @@ fn judge<'a>(
         let keyed = prepared.into_owned();
         prepared = Cow::Owned(keyed.with_queue_policy(&shard.namespace, moment.now).ok()?);
     }
-    // A key with a period depends on the exact time, a hybrid one on those of the same fields.
-    let timed = prepared.policy().is_some_and(|policy| policy.period.is_some());
+    // A key with a period and the end of a setting depend on the exact time, a hybrid key on those of the same fields.
+    let mut settings = config.settings.values();
+    let timed = prepared.policy().is_some_and(|policy| policy.period.is_some())
+        || settings.any(|setting| setting.closed_until.is_some() || setting.observed_until.is_some());
     let grouped = prepared.key.as_ref().is_some_and(|key| key.group.is_some());
-    if timed || grouped || config.closed(queue, task).is_some() {
+    if timed || grouped || config.closed(queue, task, moment.now).is_some() {
         return None;
     }
     let generation = lifecycle::next_fence(0, moment.micros);
-    let observe = config.observes(queue, task);
+    let observe = config.observes(queue, task, moment.now);
     let decision = admission::admit(&prepared, None, observe, moment.now, generation);
     let Decision::Accept {
         life,
