@@ -121,14 +121,18 @@ impl Tx<'_> {
         let index = self.names().ended(complete);
         let until = before(self.now, kept);
         let mut ids = self.ids_up_to(index.clone(), until, budget).await?;
+        let indexed = ids.len();
         if complete {
             let more = self.completed_up_to(until, budget - ids.len()).await?;
             ids.extend(more);
         }
         report.more |= ids.len() == budget;
-        for id in &ids {
+        for (place, id) in ids.iter().enumerate() {
+            // A completion stays listed when its job is deleted by hand and left as a stub, which waits elsewhere.
             let is_over = |head: &Head| {
-                has_ended(head, complete) && head.life.finished_at.is_some_and(|finished| finished <= until)
+                has_ended(head, complete)
+                    && head.life.finished_at.is_some_and(|finished| finished <= until)
+                    && (place < indexed || !head.marks.stub)
             };
             match self.head(id).await?.filter(is_over) {
                 Some(head) if self.drop_content(&head, true).await? => report.pruned += 1,

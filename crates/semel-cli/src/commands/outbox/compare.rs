@@ -41,7 +41,7 @@ wanted queue and partition. It cannot write. Once events were pruned, older rows
 lack one although their work was done: ask for newer rows only, and say so.
 
 Example:
-  semel outbox rebuild --from sqlite:shop.db --pruned-left-out --query \
+  semel outbox rebuild --from sqlite:shop.db --pruned-left-out --query \\
         \"SELECT 'order-' || id AS id, 'receipt' AS task, id AS input
          FROM orders WHERE paid AND day > '2026-01-31'\"")]
 pub struct RebuildArgs {
