@@ -146,12 +146,16 @@ const CLUSTER_SHARDS: usize = 8;
 /// Cases that rest on what holds per shard: the order of everything, and the bounds on queues and tasks. They are run
 /// on the cluster with one shard.
 const ONE_SHARD: [&str; 3] = [
-    "random_operations_agree_with_the_reference",
+    MODEL,
     "the_number_of_queues_is_bounded",
     "the_number_of_tasks_is_bounded",
 ];
 
-/// Runs the suite on the cluster, every case once; if it is `also_alone`, then all of it again with one shard.
+/// The longest case by far on a cluster, which answers each call later; `cargo xtask faults redis` runs it there.
+const MODEL: &str = "random_operations_agree_with_the_reference";
+
+/// Runs the suite on the cluster, every case once but the model; if it is `also_alone`, then all of it again with one
+/// shard.
 pub fn on_cluster(also_alone: bool, arguments: &[String]) -> ExitCode {
     let per_shard = |case: &Case| ONE_SHARD.contains(&case.name);
     let all = semel_conformance::cases::all();
@@ -163,12 +167,16 @@ pub fn on_cluster(also_alone: bool, arguments: &[String]) -> ExitCode {
         all.len()
     );
     let first = semel_conformance::run(OnCluster(CLUSTER_SHARDS), |_, case| !per_shard(case), arguments);
-    let rest = if also_alone { all.len() } else { alone };
+    let rest = if also_alone { all.len() } else { alone - 1 };
     println!(
         "\nOn a cluster of three masters, one shard: {rest} of {} cases",
         all.len()
     );
-    let second = semel_conformance::run(OnCluster(1), |_, case| also_alone || per_shard(case), arguments);
+    if !also_alone {
+        println!("{MODEL} runs on one server here, on a cluster with `cargo xtask faults redis`");
+    }
+    let chosen = |case: &Case| also_alone || (per_shard(case) && case.name != MODEL);
+    let second = semel_conformance::run(OnCluster(1), move |_, case| chosen(case), arguments);
     end_all();
     if first == ExitCode::SUCCESS { second } else { first }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use semel_core::job::Outcome;
+use semel_core::store::Inspect as _;
 use semel_s3::{S3Options, S3Store};
 
 use crate::load::Kind;

@@ -41,6 +41,8 @@ impl Stage {
 
     /// The same with settings of one's own.
     pub async fn set(change: impl FnOnce(&mut Settings)) -> Self {
+        // Built together with the command line, the HTTP client can encrypt and asks with what.
+        let _set_before = rustls::crypto::ring::default_provider().install_default();
         let client = semel::connect("memory:").await.unwrap();
         let mut settings = Settings::on("127.0.0.1:0".parse().unwrap());
         change(&mut settings);
