@@ -75,7 +75,7 @@ pub(super) fn measure(run: &mut Run<'_>) -> Result<()> {
     counted.store = elsewhere;
     // By its clock, which goes in steps, the last of them may not be due yet.
     let step = counted.store.capabilities().clock_resolution;
-    let due = tokio::time::sleep(Duration::from(step) * 2);
+    let due = async { tokio::time::sleep(Duration::from(step) * 2).await };
     counted.run.bench.block_on(due);
     counted.live("_elsewhere", MANY)
 }
