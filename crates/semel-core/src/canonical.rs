@@ -6,6 +6,10 @@
 //! being rounded to a double. Where a text leaves its meaning open - a member given twice, a plain
 //! integer beyond 64 bits, half a surrogate pair - it is refused rather than guessed at.
 
+mod rewrite;
+
+pub use rewrite::rewrite;
+
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt::{self, Write as _};
@@ -225,26 +229,11 @@ pub enum CanonicalError {
 /// [`Value::Int`] if its exact decimal value is a 64-bit integer; every other one is rounded to the
 /// nearest double.
 pub fn parse(text: &str, limits: Limits) -> Result<Value<'_>, CanonicalError> {
-    if text.len() > limits.bytes {
-        return Err(CanonicalError::TooLarge {
-            bytes: text.len(),
-            allowed: limits.bytes,
-        });
-    }
-    let allowed = limits.depth.min(Limits::MAX_DEPTH);
-    let mut parser = Parser {
-        text,
-        at: 0,
-        depth: 0,
-        allowed,
-    };
+    let mut parser = Parser::within(text, limits)?;
     parser.skip_space();
     let value = parser.value()?;
-    parser.skip_space();
-    match parser.peek() {
-        None => Ok(value),
-        Some(_) => Err(parser.syntax("the end of the text")),
-    }
+    parser.end()?;
+    Ok(value)
 }
 
 /// Checks that [`parse`] would accept the text, with the same verdict.
@@ -458,6 +447,30 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
+    fn within(text: &'a str, limits: Limits) -> Result<Self, CanonicalError> {
+        if text.len() > limits.bytes {
+            return Err(CanonicalError::TooLarge {
+                bytes: text.len(),
+                allowed: limits.bytes,
+            });
+        }
+        Ok(Parser {
+            text,
+            at: 0,
+            depth: 0,
+            allowed: limits.depth.min(Limits::MAX_DEPTH),
+        })
+    }
+
+    /// Nothing but space follows.
+    fn end(&mut self) -> Result<(), CanonicalError> {
+        self.skip_space();
+        match self.peek() {
+            None => Ok(()),
+            Some(_) => Err(self.syntax("the end of the text")),
+        }
+    }
+
     fn value(&mut self) -> Result<Value<'a>, CanonicalError> {
         match self.peek() {
             Some(b'"') => Ok(Value::String(self.string()?)),
@@ -944,12 +957,22 @@ mod tests {
     }
 
     fn canonical(text: &str) -> String {
-        parsed(text).to_canonical()
+        let canonical = parsed(text).to_canonical();
+        assert_eq!(rewritten(text), Ok(canonical.clone()), "without the tree");
+        canonical
+    }
+
+    fn rewritten(text: &str) -> Result<String, CanonicalError> {
+        let mut out = b"before".to_vec();
+        rewrite(text, Limits::default(), &mut out)?;
+        let text = String::from_utf8(out).expect("UTF-8");
+        Ok(text.strip_prefix("before").expect("appended").to_owned())
     }
 
     fn refused(text: &str) -> CanonicalError {
         let error = parse(text, Limits::default()).expect_err(&format!("{text:.80} is refused"));
         assert_eq!(validate(text, Limits::default()), Err(error.clone()));
+        assert_eq!(rewritten(text), Err(error.clone()), "without the tree");
         error
     }
 
@@ -1572,6 +1595,8 @@ mod tests {
     /// Panics if our verdict differs from serde_json's for any reason but our stricter rules.
     fn compare_verdicts(text: &str) {
         let theirs = serde_json::from_str::<serde_json::Value>(text);
+        let form = parse(text, Limits::default()).map(|value| value.to_canonical());
+        assert_eq!(rewritten(text), form, "without the tree");
         match parse(text, Limits::default()) {
             Ok(value) => {
                 let theirs = theirs.unwrap_or_else(|error| panic!("{text:?}: {error}"));

@@ -90,21 +90,17 @@ pub fn derive(
     policy: &Dedup,
     now: Timestamp,
 ) -> Result<Key, Invalid> {
-    let input = canonical::parse(submission.content.input.as_str(), Limits::default())?;
-    let mut canonical_input = Vec::with_capacity(submission.content.input.as_str().len());
-    input.write(&mut canonical_input);
-
     let mut material = Material::new(namespace, policy, submission);
     material.named(submission, policy)?;
     if let Some(period) = &policy.period {
         material.text(Part::Period, &period.bucket(submission.run_at.resolve(now))?);
     }
-    let (by, group, text) = material.source(submission, policy, &input, &canonical_input)?;
-    let digest = material.finish();
+    let (by, group, text) = material.source(submission, policy)?;
+    let digest = material.digest();
     // A key made from the whole input tells inputs apart by itself: no second hash is needed.
     let input = match by {
         KeyBy::Input | KeyBy::Hybrid => digest,
-        _ => Digest::from_bytes(Sha256::digest(&canonical_input).into()),
+        _ => input_digest(submission)?,
     };
     Ok(Key {
         digest,
@@ -121,22 +117,18 @@ pub fn derive(
 
 /// The digest under which a guard's key is kept (contract 5.3): the key of no job can equal it.
 pub fn guard_digest(namespace: &Name, key: &str) -> Result<Digest, Invalid> {
-    let mut hash = Sha256::new();
-    part(&mut hash, Part::Version, VERSION.as_bytes());
-    part(&mut hash, Part::Namespace, namespace.as_str().as_bytes());
-    part(&mut hash, Part::Guard, check_text(key)?.as_bytes());
-    Ok(Digest::from_bytes(hash.finalize().into()))
+    let mut material = Material::of(namespace);
+    material.text(Part::Guard, check_text(key)?);
+    Ok(material.digest())
 }
 
 /// The key a step hands downstream: from origin, step and generation, never from the attempt (contract 5.2).
 pub fn downstream(namespace: &Name, origin: &str, step: &Name, generation: u32) -> Digest {
-    let mut hash = Sha256::new();
-    part(&mut hash, Part::Version, VERSION.as_bytes());
-    part(&mut hash, Part::Namespace, namespace.as_str().as_bytes());
-    part(&mut hash, Part::Origin, origin.as_bytes());
-    part(&mut hash, Part::Step, step.as_str().as_bytes());
-    part(&mut hash, Part::Step, &generation.to_be_bytes());
-    Digest::from_bytes(hash.finalize().into())
+    let mut material = Material::of(namespace);
+    material.text(Part::Origin, origin);
+    material.text(Part::Step, step.as_str());
+    material.bytes(Part::Step, &generation.to_be_bytes());
+    material.digest()
 }
 
 /// The type of a part: its number is part of the format and never changes.
@@ -164,32 +156,68 @@ enum Part {
     Step = 19,
 }
 
-fn part(hash: &mut Sha256, kind: Part, bytes: &[u8]) {
-    let mut head = [0u8; 9];
-    head[0] = kind as u8;
-    head[1..].copy_from_slice(&(bytes.len() as u64).to_be_bytes());
-    hash.update(head);
-    hash.update(bytes);
+/// The digest of a submission's canonical input.
+fn input_digest(submission: &Submission) -> Result<Digest, Invalid> {
+    let input = submission.content.input.as_str();
+    let mut canonical = Vec::with_capacity(input.len());
+    canonical::rewrite(input, Limits::default(), &mut canonical)?;
+    Ok(Digest::from_bytes(Sha256::digest(&canonical).into()))
 }
 
-struct Material(Sha256);
+/// A byte for the type of a part, eight for its length.
+const HEAD: usize = 9;
+
+/// The parts of a key, one after another, hashed in one go.
+struct Material(Vec<u8>);
 
 impl Material {
+    fn of(namespace: &Name) -> Self {
+        let mut material = Material(Vec::with_capacity(512));
+        material.text(Part::Version, VERSION);
+        material.text(Part::Namespace, namespace.as_str());
+        material
+    }
+
     fn new(namespace: &Name, policy: &Dedup, submission: &Submission) -> Self {
-        let mut hash = Sha256::new();
-        part(&mut hash, Part::Version, VERSION.as_bytes());
-        part(&mut hash, Part::Namespace, namespace.as_str().as_bytes());
+        let mut material = Material::of(namespace);
         match &policy.scope {
-            Scope::Task => part(&mut hash, Part::ScopeTask, submission.task.as_str().as_bytes()),
-            Scope::Queue => part(&mut hash, Part::ScopeQueue, submission.queue.as_str().as_bytes()),
-            Scope::Global => part(&mut hash, Part::ScopeGlobal, b""),
-            Scope::Custom(name) => part(&mut hash, Part::ScopeCustom, name.as_str().as_bytes()),
+            Scope::Task => material.text(Part::ScopeTask, submission.task.as_str()),
+            Scope::Queue => material.text(Part::ScopeQueue, submission.queue.as_str()),
+            Scope::Global => material.text(Part::ScopeGlobal, ""),
+            Scope::Custom(name) => material.text(Part::ScopeCustom, name.as_str()),
         }
-        Material(hash)
+        material
     }
 
     fn text(&mut self, kind: Part, text: &str) {
-        part(&mut self.0, kind, text.as_bytes());
+        self.bytes(kind, text.as_bytes());
+    }
+
+    fn bytes(&mut self, kind: Part, bytes: &[u8]) {
+        let Ok(()) = self.written(kind, |out| {
+            out.extend_from_slice(bytes);
+            Ok::<(), std::convert::Infallible>(())
+        });
+    }
+
+    /// A part that is written in place: its length is known afterwards.
+    fn written<E>(
+        &mut self,
+        kind: Part,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let head = self.0.len();
+        self.0.extend_from_slice(&[kind as u8, 0, 0, 0, 0, 0, 0, 0, 0]);
+        write(&mut self.0)?;
+        let length = (self.0.len() - head - HEAD) as u64;
+        self.0[head + 1..head + HEAD].copy_from_slice(&length.to_be_bytes());
+        Ok(())
+    }
+
+    /// The whole input, in canonical form.
+    fn input(&mut self, kind: Part, submission: &Submission) -> Result<(), Invalid> {
+        let input = submission.content.input.as_str();
+        Ok(self.written(kind, |out| canonical::rewrite(input, Limits::default(), out))?)
     }
 
     /// Headers and metadata enter only where the policy names them (contract 2.1).
@@ -222,9 +250,10 @@ impl Material {
     fn value(&mut self, value: Option<&Value<'_>>) {
         match value {
             Some(value) => {
-                let mut bytes = Vec::new();
-                value.write(&mut bytes);
-                part(&mut self.0, Part::Input, &bytes);
+                let Ok(()) = self.written(Part::Input, |out| {
+                    value.write(out);
+                    Ok::<(), std::convert::Infallible>(())
+                });
             }
             None => self.text(Part::Absent, ""),
         }
@@ -247,9 +276,8 @@ impl Material {
         &mut self,
         submission: &Submission,
         policy: &Dedup,
-        input: &Value<'_>,
-        canonical_input: &[u8],
     ) -> Result<(KeyBy, Option<Digest>, Option<Box<str>>), Invalid> {
+        let parsed = || canonical::parse(submission.content.input.as_str(), Limits::default());
         match &policy.key {
             KeySource::Explicit(text) => {
                 let text = check_text(text)?;
@@ -258,23 +286,24 @@ impl Material {
             }
             KeySource::Input => {
                 self.text(Part::Task, submission.task.as_str());
-                part(&mut self.0, Part::Input, canonical_input);
+                self.input(Part::Input, submission)?;
                 Ok((KeyBy::Input, None, None))
             }
             KeySource::Fields(pointers) => {
-                self.fields(input, pointers)?;
+                self.fields(&parsed()?, pointers)?;
                 Ok((KeyBy::Fields, None, None))
             }
             KeySource::Except(pointers) => {
-                named_somewhere(input, pointers)?;
+                let input = parsed()?;
+                named_somewhere(&input, pointers)?;
                 self.text(Part::Except, "");
                 self.value(Some(&input.without(pointers)));
                 Ok((KeyBy::Except, None, None))
             }
             KeySource::Hybrid(pointers) => {
-                self.fields(input, pointers)?;
-                let group = Digest::from_bytes(self.0.clone().finalize().into());
-                part(&mut self.0, Part::HybridInput, canonical_input);
+                self.fields(&parsed()?, pointers)?;
+                let group = self.digest();
+                self.input(Part::HybridInput, submission)?;
                 Ok((KeyBy::Hybrid, Some(group), None))
             }
             KeySource::Generated => {
@@ -285,8 +314,8 @@ impl Material {
         }
     }
 
-    fn finish(self) -> Digest {
-        Digest::from_bytes(self.0.finalize().into())
+    fn digest(&self) -> Digest {
+        Digest::from_bytes(Sha256::digest(&self.0).into())
     }
 }
 
