@@ -22,7 +22,8 @@ pub type Item = Result<Prepared, Invalid>;
 /// The writer's side of a batch of which a part may not be prepared yet.
 pub struct Batch {
     size: usize,
-    received: Vec<Item>,
+    /// Parts of [`PART`] items; only the last is shorter.
+    received: Vec<Vec<Item>>,
     /// Where the rest is prepared; none if there is no rest.
     desk: Option<Arc<Desk>>,
 }
@@ -31,10 +32,10 @@ impl Batch {
     /// A batch that is prepared on the spot: a few items are not worth the talk.
     pub fn at_once(namespace: &Name, now: Timestamp, batch: Vec<Submission>) -> Self {
         let prepare = |submission| Prepared::new(namespace, submission, now);
-        let received: Vec<Item> = batch.into_iter().map(prepare).collect();
+        let items: Vec<Item> = batch.into_iter().map(prepare).collect();
         Batch {
-            size: received.len(),
-            received,
+            size: items.len(),
+            received: vec![items],
             desk: None,
         }
     }
@@ -49,6 +50,7 @@ impl Batch {
             rest: batch.into_iter(),
             begun: 0,
             given_up: false,
+            awaited: false,
         };
         let desk = Arc::new(Desk {
             namespace,
@@ -58,7 +60,7 @@ impl Batch {
         });
         let batch = Batch {
             size,
-            received: Vec::with_capacity(size),
+            received: Vec::with_capacity(size.div_ceil(PART)),
             desk: Some(Arc::clone(&desk)),
         };
         (Preparing { desk }, batch)
@@ -71,13 +73,13 @@ impl Batch {
 
     /// An item, prepared. Fails if whoever prepares it has died.
     pub fn item(&mut self, at: usize) -> Result<&Item, Fail> {
-        while self.received.len() <= at {
+        while self.received.len() <= at / PART {
             let desk = self.desk.as_ref();
-            let part = desk.and_then(|desk| desk.part(self.received.len() / PART));
+            let part = desk.and_then(|desk| desk.part(self.received.len()));
             let part = part.ok_or_else(|| Fail::Store(StoreError::unavailable("preparing submissions")))?;
-            self.received.extend(part);
+            self.received.push(part);
         }
-        Ok(&self.received[at])
+        Ok(&self.received[at / PART][at % PART])
     }
 }
 
@@ -119,6 +121,8 @@ struct State {
     parts: Vec<Option<Vec<Item>>>,
     /// The caller prepares no more: it is through, or it died.
     given_up: bool,
+    /// The writer sleeps until a part is prepared.
+    awaited: bool,
 }
 
 impl State {
@@ -143,8 +147,11 @@ impl Desk {
     fn prepare(&self, number: usize, part: Vec<Submission>) {
         let prepare = |submission| Prepared::new(&self.namespace, submission, self.now);
         let prepared = part.into_iter().map(prepare).collect();
-        self.state().parts[number] = Some(prepared);
-        self.changed.notify_all();
+        let mut state = self.state();
+        state.parts[number] = Some(prepared);
+        if state.awaited {
+            self.changed.notify_all();
+        }
     }
 
     /// A part, prepared by whoever comes first; none if it was begun and will not be finished.
@@ -160,7 +167,9 @@ impl Desk {
             } else if state.given_up {
                 return None;
             } else {
-                drop(self.changed.wait(state).unwrap_or_else(PoisonError::into_inner));
+                state.awaited = true;
+                let mut state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.awaited = false;
             }
         }
     }

@@ -64,7 +64,7 @@ pub fn claim(tx: &mut Tx<'_>, request: &ClaimRequest) -> Result<Vec<Claimed>, Fa
 
 /// A job that may be leased: how it fares, unless that is remembered, and what it is.
 fn claimable(tx: &mut Tx<'_>, seq: i64) -> Result<Option<(LifeRow, Whole)>, Fail> {
-    if let Some(row) = tx.cache.recent.life(seq).cloned() {
+    if let Some(row) = tx.cache.recent.life(seq) {
         return Ok(inspect::whole_job(&mut tx.statements, seq)?.map(|whole| (row, whole)));
     }
     let read = |row: &rusqlite::Row<'_>| Ok((LifeRow::read(row)?, Whole::read(row, LIFE_COLUMNS)?));

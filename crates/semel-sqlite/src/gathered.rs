@@ -28,10 +28,8 @@ pub const LIVES: u8 = 2;
 pub const PLACES: u8 = 4;
 /// What came of submissions.
 pub const TOKENS: u8 = 8;
-/// Absorbed submissions whose tokens are indexed.
-pub const ENTRIES: u8 = 16;
 /// All of these.
-pub const ALL: u8 = 31;
+pub const ALL: u8 = 15;
 
 /// A new job that has nothing unusual.
 pub struct NewJob {
@@ -71,12 +69,9 @@ pub struct Place {
 pub struct Remembered {
     /// Its token.
     pub token: IdBytes,
-    /// The job, or negated the entry of the ledger.
+    /// The job.
     pub came_of_it: i64,
 }
-
-/// A token that leads to an entry of the ledger, unless it leads to a job.
-struct Indexed(Remembered);
 
 /// The rows of one transaction that are not written yet.
 #[derive(Default)]
@@ -86,7 +81,6 @@ pub struct Gathered<'c> {
     life_at: HashMap<i64, usize>,
     places: Rows<'c, Place>,
     tokens: Rows<'c, Remembered>,
-    entries: Rows<'c, Indexed>,
     kinds: u8,
 }
 
@@ -124,12 +118,6 @@ impl<'c> Gathered<'c> {
         self.kinds |= TOKENS;
     }
 
-    /// An absorbed submission can be found by its token.
-    pub fn entry(&mut self, remembered: Remembered) {
-        self.entries.gathered.push(Indexed(remembered));
-        self.kinds |= ENTRIES;
-    }
-
     /// Kinds of which there is as much as should be kept in memory.
     pub fn full(&self) -> u8 {
         let full = |length: usize, kind: u8| if length >= MOST { kind } else { 0 };
@@ -137,7 +125,6 @@ impl<'c> Gathered<'c> {
             | full(self.lives.gathered.len(), LIVES)
             | full(self.places.gathered.len(), PLACES)
             | full(self.tokens.gathered.len(), TOKENS)
-            | full(self.entries.gathered.len(), ENTRIES)
     }
 
     /// Writes some kinds of rows.
@@ -156,9 +143,6 @@ impl<'c> Gathered<'c> {
         }
         if wanted & TOKENS != 0 {
             self.tokens.write(connection)?;
-        }
-        if wanted & ENTRIES != 0 {
-            self.entries.write(connection)?;
         }
         Ok(())
     }
@@ -310,16 +294,8 @@ impl Row for Remembered {
     }
 }
 
-impl Row for Indexed {
-    texts!("gathered_entry");
-
-    fn bind(&self, binding: &mut Binding<'_, '_>) -> rusqlite::Result<()> {
-        self.0.bind(binding)
-    }
-}
-
 /// Statements a connection keeps prepared for gathered rows.
-pub const COUNT: usize = 10;
+pub const COUNT: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -336,7 +312,6 @@ mod tests {
             LifeRow::texts(),
             Place::texts(),
             Remembered::texts(),
-            Indexed::texts(),
         ];
         for texts in all {
             assert!(texts.one.starts_with("-- "), "{} says what it is for", texts.one);

@@ -4,11 +4,14 @@
 //! owners are therefore logged first, packed, one row per commit; the writer keeps them in memory and
 //! moves them into the index in its own order, many at a time. Both places together are the truth.
 
+mod sieve;
+
 use std::collections::BTreeMap;
 
 use rusqlite::{OptionalExtension, params};
 
 use crate::fail::Fail;
+use crate::keys::sieve::Sieve;
 use crate::rows;
 use crate::statements::{Sql, Statements};
 
@@ -20,6 +23,10 @@ const MOVE_AT_MOST_FROM: usize = 1 << 19;
 const MOVED_AT_ONCE: usize = 512;
 /// Owners moved for each one that comes, so that moving overtakes.
 const PACE: usize = 2;
+/// A commit with at least so many new owners also looks at the index for the sieve: it is the one that gains by it.
+const LEARN_FROM: usize = 128;
+/// Keys of the index that are looked at for each new owner.
+const LEARN_PACE: usize = 8;
 /// Rows of the log that are dropped by one commit.
 const DROPPED_AT_ONCE: i64 = 256;
 
@@ -53,6 +60,8 @@ pub struct KeyLog {
     moving: Option<Moving>,
     /// Owners that came since some were moved.
     debt: usize,
+    /// Which keys nobody can have owned.
+    sieve: Sieve,
 }
 
 /// The rows of the log that are in memory: from one to another.
@@ -81,11 +90,17 @@ impl KeyLog {
         let floor = statements
             .get(Sql::FloorFind)?
             .query_row(["key_log"], |row| row.get(0));
-        self.rows.last = self.rows.last.max(floor.optional()?.unwrap_or(0));
+        let floor: i64 = floor.optional()?.unwrap_or(0);
+        if floor > self.rows.last {
+            // Rows were logged and moved into the index by others, and never seen here.
+            self.sieve.forget();
+            self.rows.last = floor;
+        }
         let mut found = statements.get(Sql::KeyLogAfter)?.query([self.rows.last])?;
         while let Some(row) = found.next()? {
             let n: i64 = row.get(0)?;
             for entry in unpack(row.get_ref(1)?.as_blob()?) {
+                self.sieve.add(entry.place.0);
                 match entry.seq {
                     Some(seq) => self.owners.insert(entry.place, Logged { seq, row: n }),
                     None => self.owners.remove(&entry.place),
@@ -118,6 +133,7 @@ impl KeyLog {
 
     fn log(&mut self, place: Place, seq: i64) {
         let row = self.rows.last + 1;
+        self.sieve.add(place.0);
         let before = self.owners.insert(place, Logged { seq, row });
         self.undo.push((place, before));
         pack(&mut self.written, place, Some(seq));
@@ -148,6 +164,11 @@ impl KeyLog {
 
     /// Moves a few owners into the index, if there are many. `jobs` says how large the index may be.
     pub fn settle(&mut self, statements: &mut Statements<'_>, jobs: i64) -> Result<(), Fail> {
+        if self.undo.len() >= LEARN_FROM {
+            let logged = self.owners.keys().map(|(prefix, _)| *prefix);
+            self.sieve
+                .learn(statements, self.undo.len() * LEARN_PACE, logged)?;
+        }
         let enough = usize::try_from(jobs / 16)
             .unwrap_or(MOVE_FROM)
             .clamp(MOVE_FROM, MOVE_AT_MOST_FROM);
@@ -238,6 +259,9 @@ impl KeyLog {
 
     /// Owners under a prefix, newest first.
     pub fn owners(&self, statements: &mut Statements<'_>, prefix: i64) -> Result<Vec<Owner>, Fail> {
+        if !self.sieve.may_have(prefix) {
+            return Ok(Vec::new());
+        }
         let mut owners = indexed(statements, prefix)?;
         let logged = self.owners.range((prefix, i64::MIN)..=(prefix, i64::MAX));
         let before = owners.len();
@@ -501,6 +525,39 @@ mod tests {
             1,
             "what is in the index is not kept in memory"
         );
+    }
+
+    /// A key that another process took and moved into the index between two looks was in no row of the log that was seen.
+    #[test]
+    fn what_others_moved_unseen_is_not_taken_for_new() {
+        let connection = database();
+        let mut statements = Statements::new(&connection);
+        let (mut one, mut other) = (KeyLog::default(), KeyLog::default());
+        one.load(&mut statements).expect("loaded");
+        one.sieve
+            .learn(&mut statements, 10, std::iter::empty())
+            .expect("an empty index");
+        assert!(!one.sieve.may_have(7), "nobody took it yet");
+        own(&mut other, 7, 1);
+        other.flush(&mut statements).expect("written");
+        other.moving = Some(Moving {
+            next: (i64::MIN, i64::MIN),
+            row: other.rows.last,
+        });
+        other.move_some(&mut statements).expect("moved");
+        other.commit();
+        one.load(&mut statements).expect("loaded");
+        let owners = one.owners(&mut statements, 7).expect("owners");
+        assert_eq!(generations(&owners), [1]);
+        own(&mut other, 8, 2);
+        other.flush(&mut statements).expect("written");
+        other.commit();
+        one.sieve
+            .learn(&mut statements, 10, std::iter::empty())
+            .expect("learnt");
+        one.load(&mut statements).expect("loaded");
+        let owners = one.owners(&mut statements, 8).expect("owners");
+        assert_eq!(generations(&owners), [2], "what is only logged");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Two columns are empty where they say nothing new, which is nearly always: `taken_at` when a key was
 //! taken as the job was admitted, `generation` when it equals the job's own number.
 
+use std::convert::Infallible;
 use std::ops::Deref;
 
 use rusqlite::types::{ToSqlOutput, Type};
@@ -77,20 +78,28 @@ impl LifeRow {
     }
 
     /// All columns but the first as one value: which are there, and their numbers.
-    pub fn pack(&self) -> rusqlite::Result<Vec<u8>> {
-        let (mut there, mut numbers, mut at) = (0i64, Vec::with_capacity(24), 0);
-        self.columns(|number| {
-            if let Some(number) = number.filter(|_| at > 0) {
+    pub fn pack(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(32);
+        self.pack_into(&mut bytes);
+        bytes
+    }
+
+    /// As [`LifeRow::pack`], at the end of `bytes`.
+    pub fn pack_into(&self, bytes: &mut Vec<u8>) {
+        let (mut columns, mut there, mut at) = ([None; LIFE_COLUMNS], 0i64, 0);
+        let Ok(()) = self.each_column(|number| -> Result<(), Infallible> {
+            if number.is_some() && at > 0 {
                 there |= 1 << at;
-                push_number(&mut numbers, number);
+                columns[at] = number;
             }
             at += 1;
             Ok(())
-        })?;
-        let mut bytes = Vec::with_capacity(numbers.len() + 4);
-        push_number(&mut bytes, there);
-        bytes.extend_from_slice(&numbers);
-        Ok(bytes)
+        });
+        push_number(bytes, there);
+        columns
+            .into_iter()
+            .flatten()
+            .for_each(|number| push_number(bytes, number));
     }
 
     /// The inverse of [`LifeRow::pack`].
@@ -107,10 +116,12 @@ impl LifeRow {
     }
 
     /// Every column in order.
-    pub fn columns(
-        &self,
-        mut column: impl FnMut(Option<i64>) -> rusqlite::Result<()>,
-    ) -> rusqlite::Result<()> {
+    pub fn columns(&self, column: impl FnMut(Option<i64>) -> rusqlite::Result<()>) -> rusqlite::Result<()> {
+        self.each_column(column)
+    }
+
+    #[inline(always)]
+    fn each_column<E>(&self, mut column: impl FnMut(Option<i64>) -> Result<(), E>) -> Result<(), E> {
         let (life, hold) = (&self.life, HoldColumns::of(self));
         column(Some(self.seq))?;
         column(Some(self.lane))?;
@@ -451,7 +462,7 @@ mod tests {
             _ => Some(at as i64 % 4),
         });
         let row = LifeRow::from_columns(|at| Ok(numbers[at])).expect("a life");
-        let packed = row.pack().expect("packed");
+        let packed = row.pack();
         let back = LifeRow::unpack(row.seq, &packed).expect("unpacked");
         assert_eq!(format!("{back:?}"), format!("{row:?}"));
         assert!(LifeRow::unpack(1, &packed[..packed.len() - 1]).is_none());

@@ -22,11 +22,16 @@ statements! {
     TokenLast = "token_last",
     TokenMove = "token_move",
     TokenDelete = "token_delete",
+    TokenRunInsert = "token_run_insert",
+    TokenRunAfter = "token_run_after",
+    TokenRunFind = "token_run_find",
+    TokenRunDrop = "token_run_drop",
     JobInsert = "job_insert",
     ReadyDelete = "ready_delete",
     KeyInsert = "key_insert",
     KeyDelete = "key_delete",
     KeyOwners = "key_owners",
+    KeyAfter = "key_after",
     KeyLogFirst = "key_log_first",
     KeyLogAfter = "key_log_after",
     KeyLogInsert = "key_log_insert",
@@ -133,6 +138,7 @@ statements! {
     FeedDelete = "feed_delete",
     FeedTrim = "feed_trim",
     LedgerInsert = "ledger_insert",
+    LedgerFirst = "ledger_first",
     LedgerAt = "ledger_at",
     LedgerAfter = "ledger_after",
     LedgerKeyInsert = "ledger_key_insert",
@@ -168,11 +174,17 @@ impl Sql {
     fn needs(self) -> u8 {
         match self {
             Sql::KeyOwners
+            | Sql::KeyAfter
             | Sql::KeyInsert
             | Sql::KeyDelete
             | Sql::KeyLogInsert
             | Sql::KeyLogDrop
+            | Sql::TokenRunInsert
+            | Sql::TokenRunAfter
+            | Sql::TokenRunFind
+            | Sql::TokenRunDrop
             | Sql::LedgerInsert
+            | Sql::LedgerFirst
             | Sql::LedgerAt
             | Sql::LedgerAfter
             | Sql::FloorFind
@@ -199,7 +211,7 @@ impl Sql {
             Sql::LifeFind => gathered::LIVES,
             Sql::HolderFind | Sql::ClaimFind => gathered::JOBS | gathered::LIVES,
             Sql::ReadyPriorities | Sql::ReadyDue | Sql::ReadyTake | Sql::ReadyDelete => gathered::PLACES,
-            Sql::TokenFind => gathered::TOKENS | gathered::ENTRIES,
+            Sql::TokenFind => gathered::TOKENS,
             _ => gathered::ALL,
         }
     }

@@ -33,7 +33,11 @@ pub fn submit(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<Vec<Submitted>, Fail
 }
 
 fn each(tx: &mut Tx<'_>, batch: &mut Batch) -> Result<Vec<Submitted>, Fail> {
-    (0..batch.len()).map(|at| one(tx, batch.item(at)?)).collect()
+    let mut answers = Vec::with_capacity(batch.len());
+    for at in 0..batch.len() {
+        answers.push(one(tx, batch.item(at)?)?);
+    }
+    Ok(answers)
 }
 
 fn one(tx: &mut Tx<'_>, item: &Item) -> Result<Submitted, Fail> {

@@ -287,13 +287,14 @@ impl<'c> Tx<'c> {
         self.cache
             .keys
             .settle(&mut self.statements, self.cache.next_seq)?;
-        self.cache.ledger.settle(&mut self.statements)?;
+        self.cache.ledger.settle(&mut self.statements, self.ns)?;
         self.statements.write_gathered()?;
         Ok(self.signals)
     }
 
     /// Reads everything anew that is remembered, after something wrote past this transaction's back.
     pub fn reload(&mut self) -> Result<(), Fail> {
+        self.cache.keys = KeyLog::default();
         self.load()
     }
 

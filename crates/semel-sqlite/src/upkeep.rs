@@ -168,11 +168,9 @@ fn sweep(tx: &mut Tx<'_>, budget: usize, report: &mut UpkeepReport) -> Result<()
     Ok(())
 }
 
-/// Makes new ledger entries findable by their token and by their key.
+/// Makes new ledger entries findable by their key.
 fn index_ledger(tx: &mut Tx<'_>, budget: usize, report: &mut UpkeepReport) -> Result<(), Fail> {
     tx.write_ledger()?;
-    let tokens = tx.cache.ledger.index(&mut tx.statements, budget)?;
-    report.more |= tokens >= budget;
     let from = ledger::indexed(&mut tx.statements)?;
     let (mut entries, mut last) = (Vec::new(), from);
     ledger::rows_after(&mut tx.statements, from, |row| {
@@ -211,7 +209,8 @@ fn age_ledger(
     let crowded = tx.peek_entry() - 1 - limits::LEDGER_PER_STORE as i64;
     let entries = ledger::oldest(&mut tx.statements, (over, crowded), budget)?;
     report.more |= entries.len() == budget;
-    drop_entries(tx, &entries, report)
+    drop_entries(tx, &entries, report)?;
+    tx.cache.ledger.drop_runs(&mut tx.statements, tx.ns)
 }
 
 /// Removes entries; they stay counted for as long as their key is known.

@@ -123,7 +123,7 @@ impl Writer {
             doing,
             work,
             result: None,
-            reply,
+            reply: Some(reply),
             manner,
             _waits: Waits::new(&self.callers),
         };
@@ -160,7 +160,7 @@ impl Drop for Writer {
 /// costs a third of that again. Where several wait, they sleep, and leave the processor to those who have work.
 pub struct Answer<R> {
     doing: &'static str,
-    answer: oneshot::Receiver<Result<R, StoreError>>,
+    answer: oneshot::Receiver<Reply<R>>,
     /// Taken when it has been looked out for.
     callers: Option<Arc<Callers>>,
 }
@@ -177,6 +177,18 @@ impl<R> Answer<R> {
                 std::thread::yield_now();
             }
         }
+    }
+}
+
+/// What comes back to a caller: the answer, and the call, which it takes apart itself. The writer has others to serve.
+struct Reply<R> {
+    result: Result<R, StoreError>,
+    _call: Option<Box<dyn Send>>,
+}
+
+impl<R> From<Result<R, StoreError>> for Reply<R> {
+    fn from(result: Result<R, StoreError>) -> Self {
+        Reply { result, _call: None }
     }
 }
 
@@ -214,7 +226,9 @@ impl<R> Future for Answer<R> {
             self.look_out(&callers);
         }
         let answer = Pin::new(&mut self.answer).poll(context);
-        answer.map(|answer| answer.unwrap_or_else(|_| Err(StoreError::unavailable(self.doing))))
+        answer.map(|answer| {
+            answer.map_or_else(|_| Err(StoreError::unavailable(self.doing)), |reply| reply.result)
+        })
     }
 }
 
@@ -247,33 +261,50 @@ struct Work<F, R> {
     doing: &'static str,
     work: F,
     result: Option<R>,
-    reply: oneshot::Sender<Result<R, StoreError>>,
+    reply: Option<oneshot::Sender<Reply<R>>>,
     manner: Manner,
     _waits: Waits,
 }
 
+impl<F, R> Work<F, R> {
+    fn reply(&mut self, reply: Reply<R>) {
+        if let Some(caller) = self.reply.take() {
+            // The caller may have gone away; what was committed stays.
+            let _ = caller.send(reply);
+        }
+    }
+}
+
 impl<F, R> Call for Work<F, R>
 where
-    R: Send,
-    F: FnMut(&mut Tx<'_>) -> Result<R, Fail> + Send,
+    R: Send + 'static,
+    F: FnMut(&mut Tx<'_>) -> Result<R, Fail> + Send + 'static,
 {
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), Fail> {
         self.result = Some((self.work)(tx)?);
         Ok(())
     }
 
-    fn answer(self: Box<Self>) {
-        let result = self.result.ok_or_else(|| StoreError::unavailable(self.doing));
-        // The caller may have gone away; what was committed stays.
-        let _ = self.reply.send(result);
+    fn answer(mut self: Box<Self>) {
+        let result = self.result.take();
+        let result = result.ok_or_else(|| StoreError::unavailable(self.doing));
+        if let Some(caller) = self.reply.take() {
+            // The caller may have gone away; what was committed stays.
+            let _ = caller.send(Reply {
+                result,
+                _call: Some(self),
+            });
+        }
     }
 
-    fn fail(self: Box<Self>, fail: Fail) {
-        let _ = self.reply.send(Err(fail.into_store(self.doing)));
+    fn fail(mut self: Box<Self>, fail: Fail) {
+        let result = Err(fail.into_store(self.doing));
+        self.reply(result.into());
     }
 
-    fn share(self: Box<Self>, fail: &Fail) {
-        let _ = self.reply.send(Err(fail.shared(self.doing)));
+    fn share(mut self: Box<Self>, fail: &Fail) {
+        let result = Err(fail.shared(self.doing));
+        self.reply(result.into());
     }
 
     fn manner(&self) -> Manner {

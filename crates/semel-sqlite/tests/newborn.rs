@@ -187,7 +187,7 @@ async fn a_repeated_token_gets_its_first_answer_before_and_after_the_file_is_ope
 async fn nothing_is_lost_on_the_way_into_the_indexes() {
     let directory = tempdir().expect("a directory");
     let path = directory.path().join("jobs.db");
-    let store = open(&path);
+    let (store, bystander) = (open(&path), open(&path));
     let mut jobs = Vec::new();
     for n in 0..5_000 {
         jobs.push(kit::with(Dedup::explicit(n.to_string())));
@@ -212,14 +212,23 @@ async fn nothing_is_lost_on_the_way_into_the_indexes() {
     }
     drop(store);
     let store = open(&path);
-    for at in [0, 1, 2_500, 65_000, 69_999] {
-        let answers = store
-            .submit(vec![duplicates[at].clone()])
-            .await
-            .expect("an answer");
-        assert_eq!(answers[0].outcome(), Some(Outcome::Duplicate));
-        assert_eq!(answers[0].id(), Some(&first[at % 5_000]));
+    for (store, whose) in [
+        (&store, "one that read it all"),
+        (&bystander, "one that was there"),
+    ] {
+        for at in [0, 1, 2_500, 65_000, 69_999] {
+            let answers = store
+                .submit(vec![duplicates[at].clone()])
+                .await
+                .expect("an answer");
+            assert_eq!(answers[0].outcome(), Some(Outcome::Duplicate), "{whose}");
+            assert_eq!(answers[0].id(), Some(&first[at % 5_000]), "{whose}");
+        }
     }
+    assert!(
+        count(&path, "SELECT count(*) FROM token_run") > 0,
+        "not all are known by heart"
+    );
     let stats = store.stats().await.expect("counters");
     assert_eq!(stats.totals.get(semel_core::counters::Counter::Duplicate), 70_000);
     assert_eq!(stats.jobs.get(&State::Queued), Some(&5_000));

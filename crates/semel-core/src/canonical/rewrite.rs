@@ -9,6 +9,8 @@ use std::ops::Range;
 
 use super::{CanonicalError, Limits, Parser, cmp_utf16, shortened, write_string};
 
+/// Room for the members of the objects that are open, in most inputs.
+const MEMBERS: usize = 24;
 /// Digits of a plain integer that fits 64 bits whatever they are.
 const SURE_DIGITS: usize = 18;
 
@@ -17,7 +19,7 @@ const SURE_DIGITS: usize = 18;
 pub fn rewrite(text: &str, limits: Limits, out: &mut Vec<u8>) -> Result<(), CanonicalError> {
     let mut rewriting = Rewriting {
         parser: Parser::within(text, limits)?,
-        members: Vec::new(),
+        members: Vec::with_capacity(MEMBERS),
         shelf: Vec::new(),
         out,
     };
@@ -138,6 +140,7 @@ impl<'a> Rewriting<'a, '_> {
             });
         }
         self.shelf.clear();
+        self.shelf.reserve(self.parser.text.len());
         self.shelf.extend_from_slice(&self.out[begin..]);
         self.out.truncate(begin + 1);
         for (index, member) in members.iter().enumerate() {

@@ -5,6 +5,8 @@
 //! scope and key never run into each other. The first part is a version tag. Anyone can recompute a
 //! digest in any language from this page.
 
+use std::borrow::Cow;
+
 use sha2::{Digest as _, Sha256};
 
 use serde::{Deserialize, Serialize};
@@ -67,7 +69,7 @@ pub struct Key {
     /// What it was made from.
     pub by: KeyBy,
     /// The scope, for people: `task`, `queue`, `global` or `custom:<name>`.
-    pub scope: Box<str>,
+    pub scope: Cow<'static, str>,
 }
 
 /// Checks an explicit key and gives it trimmed.
@@ -109,7 +111,7 @@ pub fn derive(
         input,
         by,
         scope: match &policy.scope {
-            Scope::Custom(name) => format!("custom:{name}").into_boxed_str(),
+            Scope::Custom(name) => format!("custom:{name}").into(),
             other => other.word().into(),
         },
     })
@@ -201,11 +203,7 @@ impl Material {
     }
 
     /// A part that is written in place: its length is known afterwards.
-    fn written<E>(
-        &mut self,
-        kind: Part,
-        write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    fn written<E>(&mut self, kind: Part, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
         let head = self.0.len();
         self.0.extend_from_slice(&[kind as u8, 0, 0, 0, 0, 0, 0, 0, 0]);
         write(&mut self.0)?;

@@ -179,7 +179,7 @@ fn read_key(row: &Row<'_>, at: usize, digest: Digest) -> rusqlite::Result<Key> {
         group: rows::digest(row, at)?,
         text: row.get::<_, Option<String>>(at + 1)?.map(String::into_boxed_str),
         by: rows::decode(row, at + 2, &rows::KEY_BYS)?,
-        scope: scope.map_or_else(|| "task".into(), String::into_boxed_str),
+        scope: scope.map_or("task".into(), Into::into),
         input: rows::digest(row, at + 4)?.unwrap_or(digest),
     })
 }

@@ -1,4 +1,4 @@
-//! The writer's side of the ledger: the row that is being filled, and the tokens that are in no index yet.
+//! The writer's side of the ledger: the row that is being filled, and the tokens that are in no run yet.
 
 use foldhash::HashMap;
 use rusqlite::{OptionalExtension, params};
@@ -6,19 +6,19 @@ use rusqlite::{OptionalExtension, params};
 use semel_core::ids::Token;
 
 use crate::fail::Fail;
-use crate::gathered::Remembered;
 use crate::ledger::kept::rows_after;
 use crate::ledger::packed::{Packed, Packer};
+use crate::ledger::runs::Runs;
 use crate::rows::{self, IdBytes};
 use crate::statements::{Sql, Statements};
 
 /// Bytes from which on a row is written: it then fills a page and needs no other.
 const ROW: usize = 3_800;
-/// Tokens the writer knows by heart: the older ones go into the index.
+/// Tokens the writer knows by heart: the older ones go into runs.
 const BY_HEART: usize = 1 << 16;
 /// Fewer are not worth their pages.
 const INDEXED_AT_ONCE: usize = 512;
-/// What is in the index, as the number of the last entry.
+/// What is in runs, as the number of the last entry.
 const FLOOR: &str = "ledger_tokens";
 
 /// What the writer remembers of the ledger.
@@ -31,9 +31,10 @@ pub struct Ledger {
     committed: Known,
     undo: Vec<([u8; 16], Option<i64>)>,
     indexed: Vec<([u8; 16], i64)>,
+    runs: Runs,
 }
 
-/// How far it is known, and how far its tokens are in the index.
+/// How far it is known, and how far its tokens are in runs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     read: i64,
@@ -66,7 +67,7 @@ impl Ledger {
         })?;
         self.known.read = last;
         self.committed = self.known;
-        Ok(())
+        self.runs.load(statements, ns)
     }
 
     /// What was entered since the last commit is durable.
@@ -90,6 +91,7 @@ impl Ledger {
         }
         self.open.clear();
         self.indexed.clear();
+        self.runs.roll_back();
         self.known = self.committed;
     }
 
@@ -101,14 +103,22 @@ impl Ledger {
         self.highest = self.highest.max(Some(entry.token));
     }
 
-    /// The entry of a token that is in no index yet.
-    pub fn by_token(&self, token: &[u8; 16]) -> Option<i64> {
+    /// The entry of a token that is in no run yet.
+    pub fn by_heart(&self, token: &[u8; 16]) -> Option<i64> {
         self.tokens.get(token).copied()
+    }
+
+    /// The entry of a token, wherever it is.
+    pub fn by_token(&self, statements: &mut Statements<'_>, token: &[u8; 16]) -> Result<Option<i64>, Fail> {
+        match self.by_heart(token) {
+            Some(entry) => Ok(Some(entry)),
+            None => self.runs.find(statements, token),
+        }
     }
 
     /// The largest token there is, or was.
     pub fn highest_token(&self, ns: i64) -> Option<IdBytes> {
-        let token = self.highest.map(Token::from_bytes);
+        let token = self.highest.max(self.runs.highest()).map(Token::from_bytes);
         token.map(|token| rows::token_bytes(&token, ns))
     }
 
@@ -129,42 +139,40 @@ impl Ledger {
         Ok(())
     }
 
-    /// Indexes the oldest tokens, if there are too many to know by heart.
-    pub fn settle(&mut self, statements: &mut Statements<'_>) -> Result<(), Fail> {
+    /// Writes the tokens of the oldest entries into a run, if there are too many to know by heart.
+    pub fn settle(&mut self, statements: &mut Statements<'_>, own: i64) -> Result<(), Fail> {
         let surplus = self.tokens.len().saturating_sub(BY_HEART + self.indexed.len());
-        if surplus >= INDEXED_AT_ONCE {
-            self.index(statements, surplus)?;
+        if surplus < INDEXED_AT_ONCE {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    /// Indexes the tokens of about so many of the oldest entries; gives how many there were.
-    pub fn index(&mut self, statements: &mut Statements<'_>, budget: usize) -> Result<usize, Fail> {
-        let mut found = Vec::new();
+        let mut found = Vec::with_capacity(surplus + 64);
         let (from, mut last) = (self.known.indexed, self.known.indexed);
         rows_after(statements, from, |row| {
             for entry in row.entries() {
                 last = last.max(entry.n);
                 found.push((row.ns, entry.token, entry.n));
             }
-            Ok(found.len() < budget)
+            Ok(found.len() < surplus)
         })?;
-        if last == from {
-            return Ok(0);
-        }
-        self.indexed
-            .extend(found.iter().map(|(_, token, n)| (*token, *n)));
-        // In the order of the index, each of its pages is touched once; of the same token the newer entry counts.
+        let tokens = found.iter().map(|(_, token, n)| (*token, *n));
+        self.indexed.extend(tokens);
         found.sort_unstable();
-        for (ns, token, n) in &found {
-            let remembered = Remembered {
-                token: rows::token_bytes(&Token::from_bytes(*token), *ns),
-                came_of_it: n.saturating_neg(),
-            };
-            statements.gather(|gathered| gathered.entry(remembered))?;
+        for of_namespace in found.chunk_by(|a, b| a.0 == b.0) {
+            let ns = of_namespace[0].0;
+            let tokens: Vec<_> = of_namespace.iter().map(|(_, token, n)| (*token, *n)).collect();
+            self.runs.write(statements, (ns, own), &tokens)?;
         }
         statements.get(Sql::FloorRaise)?.execute(params![FLOOR, last])?;
         self.known.indexed = last;
-        Ok(found.len())
+        Ok(())
+    }
+
+    /// Forgets runs of which no entry is left.
+    pub fn drop_runs(&mut self, statements: &mut Statements<'_>, own: i64) -> Result<(), Fail> {
+        let oldest: Option<i64> = statements
+            .get(Sql::LedgerFirst)?
+            .query_row([], |row| row.get(0))?;
+        self.runs.drop_before(statements, oldest.unwrap_or(i64::MAX))?;
+        self.runs.load(statements, own)
     }
 }

@@ -84,7 +84,8 @@ CREATE TABLE key_log (
   owners BLOB NOT NULL
 ) STRICT;
 
--- What came of each submission: > 0 the job, < 0 the entry of the ledger. The newest entries are not here yet.
+-- What came of each submission that became a job: > 0 the job. < 0 the entry of the ledger, where a token that led to a
+-- job of a removed queue was absorbed later; what else was absorbed is in `ledger` and `token_run`.
 CREATE TABLE token (
   token BLOB PRIMARY KEY,
   ref INTEGER NOT NULL
@@ -131,10 +132,15 @@ CREATE TABLE follow (holder INTEGER PRIMARY KEY, follower INTEGER NOT NULL UNIQU
 CREATE TABLE replay (letter INTEGER PRIMARY KEY, fresh BLOB NOT NULL) STRICT;
 
 -- Absorbed submissions, append-only: rows of a page, packed (ledger/packed.rs), each named after its first entry. Two
--- indexes are filled later: `token` up to floor('ledger_tokens'), `ledger_key` up to floor('ledger_indexed').
+-- indexes are filled later: `token_run` up to floor('ledger_tokens'), `ledger_key` up to floor('ledger_indexed').
 CREATE TABLE ledger (
   n INTEGER PRIMARY KEY,
   ns INTEGER NOT NULL, at INTEGER NOT NULL, entries BLOB NOT NULL
+) STRICT;
+-- Tokens of entries up to floor('ledger_tokens'): sorted, written once, dropped whole (ledger/runs.rs).
+CREATE TABLE token_run (
+  n INTEGER PRIMARY KEY,
+  ns INTEGER NOT NULL, low BLOB NOT NULL, high BLOB NOT NULL, last_entry INTEGER NOT NULL, tokens BLOB NOT NULL
 ) STRICT;
 CREATE TABLE ledger_key (
   digest BLOB NOT NULL, n INTEGER NOT NULL,

@@ -114,7 +114,7 @@ fn bear(tx: &mut Tx<'_>, id: &IdBytes, prepared: &Prepared, life: &Life) -> Resu
     }
     tx.next_seq();
     let mut job = new_job(tx, row.seq, id, prepared, &birth);
-    job.birth = Some(row.pack()?);
+    job.birth = Some(row.pack());
     tx.statements.gather(|gathered| gathered.job(job))?;
     let keyed = Keyed {
         seq: row.seq,

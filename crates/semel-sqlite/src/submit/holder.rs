@@ -79,7 +79,7 @@ fn newest_owner(tx: &mut Tx<'_>, key: &Key) -> Result<Option<Found>, Fail> {
         };
         drop(found);
         tx.cache.recent.put_owner(key.digest, keyed);
-        tx.cache.recent.put_life(newest.row.clone());
+        tx.cache.recent.put_life(&newest.row);
         return Ok(live(tx, newest));
     }
     Ok(None)

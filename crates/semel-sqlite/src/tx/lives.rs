@@ -42,7 +42,7 @@ impl Tx<'_> {
     /// A job's life by its number; none if its queue was removed.
     pub fn life(&mut self, seq: i64) -> Result<Option<LifeRow>, Fail> {
         let row = match self.cache.recent.life(seq) {
-            Some(row) => Some(row.clone()),
+            Some(row) => Some(row),
             None => match self.cache.newborn.get(seq) {
                 Some(newborn) => Some(newborn.row.clone()),
                 None => self.read_life(seq)?,
@@ -58,7 +58,7 @@ impl Tx<'_> {
             .query_row([seq], LifeRow::read)
             .optional()?;
         if let Some(row) = &row {
-            self.cache.recent.put_life(row.clone());
+            self.cache.recent.put_life(row);
         }
         Ok(row)
     }
@@ -81,7 +81,7 @@ impl Tx<'_> {
 
     /// A new job that is being taken out of the order: neither its place nor its life is written, as it has another soon.
     pub fn begin_taken(&mut self, row: &LifeRow) {
-        self.cache.recent.put_life(row.clone());
+        self.cache.recent.put_life(row);
         self.moved(row.lane, None, Some(row.life.phase));
     }
 
@@ -141,7 +141,7 @@ impl Tx<'_> {
     }
 
     fn write_life(&mut self, row: &LifeRow) -> Result<(), Fail> {
-        self.cache.recent.put_life(row.clone());
+        self.cache.recent.put_life(row);
         Ok(self.statements.gather(|gathered| gathered.life(row.clone()))?)
     }
 

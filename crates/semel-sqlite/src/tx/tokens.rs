@@ -19,7 +19,7 @@ impl Tx<'_> {
         let short = rows::short(token);
         token > &self.highest_token[..]
             && !self.tokens.contains(&short)
-            && self.cache.ledger.by_token(&short).is_none()
+            && self.cache.ledger.by_heart(&short).is_none()
     }
 
     /// What came of a submission that was sent before: the job, or negated the entry of the ledger.
@@ -30,13 +30,14 @@ impl Tx<'_> {
             .get(Sql::TokenFind)?
             .query_row([token], |row| row.get(0))
             .optional()?;
-        let entered = || {
-            self.cache
-                .ledger
-                .by_token(&rows::short(token))
-                .map(i64::saturating_neg)
-        };
-        Ok(found.or_else(entered))
+        if found.is_some() {
+            return Ok(found);
+        }
+        let entered = self
+            .cache
+            .ledger
+            .by_token(&mut self.statements, &rows::short(token))?;
+        Ok(entered.map(i64::saturating_neg))
     }
 
     /// Remembers what came of a submission whose token is not known. An entry of the ledger remembers its own.

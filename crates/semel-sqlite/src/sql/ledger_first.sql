@@ -1,0 +1,2 @@
+-- The number of the oldest row of the ledger.
+SELECT min(n) FROM ledger
