@@ -1,5 +1,6 @@
 //! How core's structs are written as JSON: their fields under their own names.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use semel_core::dedup::{Hold, Holding, Key, KeyBy};
@@ -63,7 +64,7 @@ pub struct KeyWire {
     text: Option<Box<str>>,
     input: Digest,
     by: KeyBy,
-    scope: Box<str>,
+    scope: Cow<'static, str>,
 }
 
 #[derive(Serialize, Deserialize)]
