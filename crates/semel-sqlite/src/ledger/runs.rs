@@ -61,19 +61,19 @@ impl Runs {
         (ns, own): (i64, i64),
         tokens: &[([u8; TOKEN], i64)],
     ) -> Result<(), Fail> {
-        let (Some((low, _)), Some((high, _))) = (tokens.first(), tokens.last()) else {
+        // Named after its last entry, it has a number no run had before, whatever was dropped.
+        let last = tokens.iter().map(|(_, n)| *n).max();
+        let (Some((low, _)), Some((high, _)), Some(n)) = (tokens.first(), tokens.last(), last) else {
             return Ok(());
         };
-        let last_entry = tokens.iter().map(|(_, n)| *n).max();
         let mut bytes = Vec::with_capacity(tokens.len() * RECORD);
         for (token, n) in tokens {
             bytes.extend_from_slice(token);
             bytes.extend_from_slice(&n.to_be_bytes());
         }
-        let n = self.last.saturating_add(1);
-        let run = params![n, ns, low, high, last_entry, bytes];
+        let run = params![n, ns, low, high, bytes];
         statements.get(Sql::TokenRunInsert)?.execute(run)?;
-        self.last = n;
+        self.last = self.last.max(n);
         if ns == own {
             let (low, high) = (*low, *high);
             self.known.push(Run { n, low, high });
@@ -96,7 +96,7 @@ impl Runs {
         Ok(None)
     }
 
-    /// Drops runs of which every entry is older than one.
+    /// Drops runs of which every entry is older than one. They have to be read anew.
     pub fn drop_before(&mut self, statements: &mut Statements<'_>, oldest: i64) -> Result<(), Fail> {
         let dropped = statements.get(Sql::TokenRunDrop)?.execute([oldest])?;
         if dropped > 0 {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_were_rolled_back_are_not_looked_at_and_their_numbers_are_used_again() {
+    fn runs_that_were_rolled_back_are_not_looked_at_and_can_be_written_again() {
         let connection = database();
         let mut statements = Statements::new(&connection);
         let mut runs = Runs::default();
@@ -171,11 +171,27 @@ mod tests {
         runs.roll_back();
         runs.load(&mut statements, 1).expect("read anew");
         assert_eq!(runs.find(&mut statements, &token(2)).expect("looked for"), None);
-        write(&mut runs, &mut statements, &[(2, 21)]);
+        write(&mut runs, &mut statements, &[(2, 20)]);
         assert_eq!(
             runs.find(&mut statements, &token(2)).expect("looked for"),
-            Some(21)
+            Some(20)
         );
+    }
+
+    /// Somebody who has seen runs that are dropped since looks for newer ones behind them.
+    #[test]
+    fn a_run_that_is_written_after_all_were_dropped_is_seen_by_those_who_knew_the_others() {
+        let connection = database();
+        let mut statements = Statements::new(&connection);
+        let (mut runs, mut other) = (Runs::default(), Runs::default());
+        write(&mut runs, &mut statements, &[(1, 10), (2, 11)]);
+        other.load(&mut statements, 1).expect("loaded");
+        runs.drop_before(&mut statements, 12).expect("dropped");
+        runs.load(&mut statements, 1).expect("loaded");
+        write(&mut runs, &mut statements, &[(3, 12)]);
+        other.load(&mut statements, 1).expect("loaded");
+        let found = [3, 1].map(|n| other.find(&mut statements, &token(n)).expect("looked for"));
+        assert_eq!(found, [Some(12), None]);
     }
 
     #[test]

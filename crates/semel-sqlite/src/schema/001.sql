@@ -139,8 +139,8 @@ CREATE TABLE ledger (
 ) STRICT;
 -- Tokens of entries up to floor('ledger_tokens'): sorted, written once, dropped whole (ledger/runs.rs).
 CREATE TABLE token_run (
-  n INTEGER PRIMARY KEY,
-  ns INTEGER NOT NULL, low BLOB NOT NULL, high BLOB NOT NULL, last_entry INTEGER NOT NULL, tokens BLOB NOT NULL
+  n INTEGER PRIMARY KEY,            -- the last entry in it
+  ns INTEGER NOT NULL, low BLOB NOT NULL, high BLOB NOT NULL, tokens BLOB NOT NULL
 ) STRICT;
 CREATE TABLE ledger_key (
   digest BLOB NOT NULL, n INTEGER NOT NULL,
