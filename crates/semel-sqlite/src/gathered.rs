@@ -28,8 +28,10 @@ pub const LIVES: u8 = 2;
 pub const PLACES: u8 = 4;
 /// What came of submissions.
 pub const TOKENS: u8 = 8;
+/// Owners of keys that move into the index.
+pub const KEYS: u8 = 16;
 /// All of these.
-pub const ALL: u8 = 15;
+pub const ALL: u8 = 31;
 
 /// A new job that has nothing unusual.
 pub struct NewJob {
@@ -73,6 +75,14 @@ pub struct Remembered {
     pub came_of_it: i64,
 }
 
+/// An owner of a key that moves into the index.
+pub struct Indexed {
+    /// The prefix of the key, and the generation.
+    pub place: (i64, i64),
+    /// The job, where its number is not the generation.
+    pub other: Option<i64>,
+}
+
 /// The rows of one transaction that are not written yet.
 #[derive(Default)]
 pub struct Gathered<'c> {
@@ -81,6 +91,7 @@ pub struct Gathered<'c> {
     life_at: HashMap<i64, usize>,
     places: Rows<'c, Place>,
     tokens: Rows<'c, Remembered>,
+    keys: Rows<'c, Indexed>,
     kinds: u8,
 }
 
@@ -118,6 +129,12 @@ impl<'c> Gathered<'c> {
         self.kinds |= TOKENS;
     }
 
+    /// An owner of a key moves into the index.
+    pub fn key(&mut self, key: Indexed) {
+        self.keys.gathered.push(key);
+        self.kinds |= KEYS;
+    }
+
     /// Kinds of which there is as much as should be kept in memory.
     pub fn full(&self) -> u8 {
         let full = |length: usize, kind: u8| if length >= MOST { kind } else { 0 };
@@ -125,6 +142,7 @@ impl<'c> Gathered<'c> {
             | full(self.lives.gathered.len(), LIVES)
             | full(self.places.gathered.len(), PLACES)
             | full(self.tokens.gathered.len(), TOKENS)
+            | full(self.keys.gathered.len(), KEYS)
     }
 
     /// Writes some kinds of rows.
@@ -143,6 +161,9 @@ impl<'c> Gathered<'c> {
         }
         if wanted & TOKENS != 0 {
             self.tokens.write(connection)?;
+        }
+        if wanted & KEYS != 0 {
+            self.keys.write(connection)?;
         }
         Ok(())
     }
@@ -294,8 +315,18 @@ impl Row for Remembered {
     }
 }
 
+impl Row for Indexed {
+    texts!("gathered_key");
+
+    fn bind(&self, binding: &mut Binding<'_, '_>) -> rusqlite::Result<()> {
+        binding.next(self.place.0)?;
+        binding.next(self.place.1)?;
+        binding.next(self.other)
+    }
+}
+
 /// Statements a connection keeps prepared for gathered rows.
-pub const COUNT: usize = 8;
+pub const COUNT: usize = 10;
 
 #[cfg(test)]
 mod tests {
@@ -312,6 +343,7 @@ mod tests {
             LifeRow::texts(),
             Place::texts(),
             Remembered::texts(),
+            Indexed::texts(),
         ];
         for texts in all {
             assert!(texts.one.starts_with("-- "), "{} says what it is for", texts.one);

@@ -4,6 +4,7 @@
 //! owners are therefore logged first, packed, one row per commit; the writer keeps them in memory and
 //! moves them into the index in its own order, many at a time. Both places together are the truth.
 
+mod drawers;
 mod sieve;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,8 @@ use std::collections::BTreeMap;
 use rusqlite::{OptionalExtension, params};
 
 use crate::fail::Fail;
+use crate::gathered::Indexed;
+use crate::keys::drawers::Drawers;
 use crate::keys::sieve::Sieve;
 use crate::rows;
 use crate::statements::{Sql, Statements};
@@ -52,7 +55,7 @@ struct Logged {
 /// The owners that are in the log, as the writer remembers them.
 #[derive(Default)]
 pub struct KeyLog {
-    owners: BTreeMap<Place, Logged>,
+    owners: Drawers,
     rows: Rows,
     committed: Rows,
     written: Vec<u8>,
@@ -165,7 +168,7 @@ impl KeyLog {
     /// Moves a few owners into the index, if there are many. `jobs` says how large the index may be.
     pub fn settle(&mut self, statements: &mut Statements<'_>, jobs: i64) -> Result<(), Fail> {
         if self.undo.len() >= LEARN_FROM {
-            let logged = self.owners.keys().map(|(prefix, _)| *prefix);
+            let logged = self.owners.iter().map(|((prefix, _), _)| prefix);
             self.sieve
                 .learn(statements, self.undo.len() * LEARN_PACE, logged)?;
         }
@@ -191,15 +194,14 @@ impl KeyLog {
 
     fn move_some(&mut self, statements: &mut Statements<'_>) -> Result<(), Fail> {
         let Some(moving) = self.moving else { return Ok(()) };
-        let insert = statements.get(Sql::KeyInsert)?;
         let mut moved = 0;
-        for (place, logged) in self.owners.range(moving.next..).take(MOVED_AT_ONCE) {
+        for ((prefix, generation), logged) in self.owners.from(moving.next).take(MOVED_AT_ONCE) {
             moved += 1;
-            let (prefix, generation) = *place;
             // Another process has moved what is in no row any more, and may have forgotten it since.
             if self.rows.first.is_some_and(|first| logged.row >= first) {
                 let other = (generation != logged.seq).then_some(logged.seq);
-                insert.execute(params![prefix, generation, other])?;
+                let place = (prefix, generation);
+                statements.gather(|gathered| gathered.key(Indexed { place, other }))?;
             }
             self.moving = Some(Moving {
                 next: (prefix, generation + 1),
@@ -263,10 +265,9 @@ impl KeyLog {
             return Ok(Vec::new());
         }
         let mut owners = indexed(statements, prefix)?;
-        let logged = self.owners.range((prefix, i64::MIN)..=(prefix, i64::MAX));
         let before = owners.len();
-        owners.extend(logged.map(|((_, generation), logged)| Owner {
-            generation: *generation,
+        owners.extend(self.owners.under(prefix).map(|((_, generation), logged)| Owner {
+            generation,
             seq: logged.seq,
         }));
         if before < owners.len() {
@@ -295,7 +296,7 @@ pub fn stored_owners(statements: &mut Statements<'_>, prefix: i64) -> Result<Vec
 pub fn logged(statements: &mut Statements<'_>) -> Result<BTreeMap<Place, i64>, Fail> {
     let mut log = KeyLog::default();
     log.load(statements)?;
-    let owners = log.owners.into_iter();
+    let owners = log.owners.iter();
     Ok(owners.map(|(place, logged)| (place, logged.seq)).collect())
 }
 
@@ -420,9 +421,8 @@ mod tests {
         own(&mut log, 8, 2);
         log.flush(&mut statements).expect("written");
         log.commit();
-        statements
-            .get(Sql::KeyInsert)
-            .and_then(|insert| insert.execute(params![7, 3, None::<i64>]))
+        connection
+            .execute("INSERT INTO key (h, generation) VALUES (7, 3)", [])
             .expect("indexed");
         let owners = log.owners(&mut statements, 7).expect("owners");
         assert_eq!(generations(&owners), [5, 3, 1]);
@@ -473,6 +473,7 @@ mod tests {
             }
             log.flush(&mut statements).expect("written");
             log.settle(&mut statements, 0).expect("moved");
+            statements.write_gathered().expect("written");
             log.commit();
         }
         let indexed: i64 = connection

@@ -28,7 +28,6 @@ statements! {
     TokenRunDrop = "token_run_drop",
     JobInsert = "job_insert",
     ReadyDelete = "ready_delete",
-    KeyInsert = "key_insert",
     KeyDelete = "key_delete",
     KeyOwners = "key_owners",
     KeyAfter = "key_after",
@@ -173,11 +172,7 @@ impl Sql {
     /// Which gathered rows have to be written before this statement runs. When in doubt: all.
     fn needs(self) -> u8 {
         match self {
-            Sql::KeyOwners
-            | Sql::KeyAfter
-            | Sql::KeyInsert
-            | Sql::KeyDelete
-            | Sql::KeyLogInsert
+            Sql::KeyLogInsert
             | Sql::KeyLogDrop
             | Sql::TokenRunInsert
             | Sql::TokenRunAfter
@@ -212,6 +207,7 @@ impl Sql {
             Sql::HolderFind | Sql::ClaimFind => gathered::JOBS | gathered::LIVES,
             Sql::ReadyPriorities | Sql::ReadyDue | Sql::ReadyTake | Sql::ReadyDelete => gathered::PLACES,
             Sql::TokenFind => gathered::TOKENS,
+            Sql::KeyOwners | Sql::KeyAfter | Sql::KeyDelete => gathered::KEYS,
             _ => gathered::ALL,
         }
     }
