@@ -16,7 +16,7 @@ pub fn command(args: &[String]) -> Result<ExitCode> {
         None => all(),
         Some((word, rest)) if word == "sqlite" => store("semel-sqlite", rest),
         Some((word, rest)) if word == "redis" => store("semel-redis", rest),
-        Some((word, rest)) if word == "s3" => store("semel-s3", rest),
+        Some((word, rest)) if word == "s3" => s3(rest),
         Some((word, rest)) if word == "effects" => effects(rest),
         Some(_) => store("semel-sqlite", args),
     }
@@ -26,7 +26,7 @@ fn all() -> Result<ExitCode> {
     let run: [fn() -> Result<ExitCode>; 4] = [
         || store("semel-sqlite", &[]),
         || store("semel-redis", &[]),
-        || store("semel-s3", &[]),
+        || s3(&[]),
         || effects(&[]),
     ];
     for campaigns in run {
@@ -45,6 +45,28 @@ fn store(package: &str, args: &[String]) -> Result<ExitCode> {
         .args(["--release", "-p", package, "--example", "faults", "--"])
         .args(args);
     cargo::run(&mut command)
+}
+
+/// The campaigns in a bucket and, unless some of them were asked for, the whole conformance suite on both servers; the
+/// tests run the part of it to which a server matters.
+fn s3(args: &[String]) -> Result<ExitCode> {
+    let ended = store("semel-s3", args)?;
+    if ended != ExitCode::SUCCESS || !args.is_empty() {
+        return Ok(ended);
+    }
+    for server in ["ministack", "moto"] {
+        println!("== the whole suite on {server}");
+        let mut command = cargo("test");
+        command
+            .args(["--release", "-p", "semel-s3", "--test", "conformance"])
+            .env("SEMEL_S3_SUITE", "whole")
+            .env("SEMEL_S3_SERVER", server);
+        let ended = cargo::run(&mut command)?;
+        if ended != ExitCode::SUCCESS {
+            return Ok(ended);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// One after another: they start servers and count what a second brings.

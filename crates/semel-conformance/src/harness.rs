@@ -34,12 +34,6 @@ pub trait Harness: Send + Sync + 'static {
     /// Opens a place made by [`Harness::place`], in this process or another.
     fn join(&self, location: &str) -> Arc<dyn Store>;
 
-    /// Whether a token is known whatever it is sent with. Where a job is found by its key, a token that is sent by
-    /// mistake with another key is another submission.
-    fn tokens_stand_alone(&self) -> bool {
-        true
-    }
-
     /// The id of a job, by its token and the key it holds or waits for: what the reference calls it too.
     fn job_id(&self) -> Naming {
         |token, _| JobId::from(token)

@@ -89,7 +89,7 @@ impl Measure {
                 failed: Millis::new(1),
                 ledger: Millis::new(1),
             },
-            budget: 1_000,
+            ..UpkeepRequest::default()
         };
         while self.store.upkeep(request).await.expect("the store answers").more {}
     }

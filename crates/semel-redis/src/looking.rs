@@ -159,6 +159,7 @@ impl Inspect for RedisStore {
             clock_resolution: Millis::new(1),
             key_search: false,
             joins_transaction: false,
+            tokens_stand_alone: true,
             shared_by_processes: true,
         }
     }

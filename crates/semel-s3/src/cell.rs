@@ -100,6 +100,9 @@ pub struct Cell {
     /// Counters at a moment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<BTreeMap<Counter, i64>>,
+    /// Whose turn it is to keep house.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn: Option<Turn>,
     /// Nothing is in it any more: about to be deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub closed: Option<Timestamp>,
@@ -384,6 +387,19 @@ pub struct Sums {
 pub struct Handles {
     pub format: u32,
     pub opened: u32,
+}
+
+/// Whose turn it is to keep house.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Turn {
+    /// The handle that has it, or had it last.
+    pub by: u32,
+    /// It may be at it until then.
+    pub until: Timestamp,
+    /// Before that there is nothing to do.
+    pub next_at: Timestamp,
+    /// Rounds in a row that found nothing to do.
+    pub idle: u32,
 }
 
 /// The newest entries of a feed, and where the older ones are.

@@ -315,6 +315,7 @@ impl Desk {
             loaded => loaded?,
         };
         let mut raced = false;
+        let mut tried: Vec<(u64, Option<Claimed>)> = Vec::new();
         loop {
             let moment = self.moment();
             let mut cell = loaded.cell();
@@ -333,21 +334,26 @@ impl Desk {
                 return Ok(Tried::Nothing);
             }
             let claimed = take(&mut cell, &id, request, until, &self.fence, moment);
-            let leased = || claimed.map_or(Tried::Nothing, |claimed| Tried::Leased(Box::new(claimed)));
+            let leased = |claimed: Option<Claimed>| {
+                claimed.map_or(Tried::Nothing, |claimed| Tried::Leased(Box::new(claimed)))
+            };
             let nonce = random();
+            tried.push((nonce, claimed.clone()));
             if let Committed::Done(hints) = self.commit(&loaded, cell, nonce, moment).await? {
                 self.advertise_late(until, &hint.cell, &id).await?;
                 stale.lock().expect("nobody panics with it").extend(hints);
-                return Ok(leased());
+                return Ok(leased(claimed));
             }
             raced = !loaded.remembered;
             loaded = self.read(&hint.cell).await?;
-            if loaded
-                .base
-                .as_ref()
-                .is_some_and(|(_, now)| now.was_written_by(nonce))
-            {
-                return Ok(leased());
+            // Any of its writes: one of which nothing was heard may have been done while it tried again.
+            let written = |(nonce, _): &(u64, _)| {
+                let now = loaded.base.as_ref();
+                now.is_some_and(|(_, now)| now.was_written_by(*nonce))
+            };
+            if let Some(at) = tried.iter().position(written) {
+                self.advertise_late(until, &hint.cell, &id).await?;
+                return Ok(leased(tried.swap_remove(at).1));
             }
         }
     }
@@ -362,7 +368,8 @@ impl Desk {
         stale: &std::sync::Mutex<Vec<String>>,
     ) -> Result<(), StoreError> {
         let job = loaded.base.as_ref().and_then(|(_, cell)| cell.find(id));
-        let ahead = job.is_none_or(|job| hint.placement > job.placement);
+        let ahead =
+            job.is_none_or(|job| layout::nth_place(hint.placement) > layout::nth_place(job.placement));
         if ahead {
             if host_seconds() - hint.written > LEFTOVER {
                 stale

@@ -113,6 +113,11 @@ impl Time {
         }
     }
 
+    /// Whether it is the server's, as that of the objects in its lists.
+    pub fn is_servers(&self) -> bool {
+        matches!(self, Time::Server(_))
+    }
+
     /// How much later than this it may be.
     pub fn slack(&self) -> Millis {
         match self {
@@ -182,4 +187,39 @@ pub fn random() -> u64 {
 pub fn jittered(length: Duration) -> Duration {
     let share = random() % 1_000;
     length / 2 + length.mul_f64(share as f64 / 2_000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOON: i64 = 1_800_000_000;
+
+    /// By the server's clock, in seconds, to within what the test itself takes.
+    fn is_about(time: &ServerTime, seconds: i64) -> bool {
+        (0..SECOND).contains(&(time.micros() - seconds * SECOND))
+    }
+
+    #[test]
+    fn time_does_not_go_back_with_the_servers_clock() {
+        let time = ServerTime::default();
+        time.saw(NOON);
+        time.saw(NOON - 3_600);
+        assert!(is_about(&time, NOON));
+        time.saw(NOON + 1);
+        assert!(is_about(&time, NOON + 1));
+    }
+
+    /// A process that starts after the server's clock was set back catches up with those who went on: what they have
+    /// made due is due, and nobody waits for an hour.
+    #[test]
+    fn who_comes_later_catches_up_with_what_others_wrote() {
+        let time = ServerTime::default();
+        time.saw(NOON - 5);
+        let noon = Timestamp::from_millis(NOON * 1_000);
+        time.heard(noon);
+        assert!(is_about(&time, NOON - 4), "a second at a time");
+        (0..10).for_each(|_| time.heard(noon));
+        assert!(is_about(&time, NOON), "and no further than that");
+    }
 }

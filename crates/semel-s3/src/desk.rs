@@ -17,7 +17,7 @@ use semel_core::job::Phase;
 use semel_core::store::log_feed;
 use semel_core::time::{Millis, Timestamp};
 
-use crate::bucket::{Bucket, Patience, Tag, Written};
+use crate::bucket::{Bucket, Listed, Patience, Tag, Written};
 use crate::cell::Cell;
 use crate::clock::{Moment, Time, random};
 use crate::entries::Entries;
@@ -65,6 +65,13 @@ pub struct Desk {
     pub vain: Mutex<HashMap<String, i64>>,
     /// When lease entries were last looked through, in the store's milliseconds.
     pub swept: std::sync::atomic::AtomicI64,
+    /// The minute of the newest snapshot known, and when old ones were last looked for, in the store's milliseconds.
+    pub snapped: std::sync::atomic::AtomicI64,
+    pub thinned: std::sync::atomic::AtomicI64,
+    /// When feeds were last looked through, and until when a regular round of housekeeping need not ask whose turn it
+    /// is, in the store's milliseconds.
+    pub fed: std::sync::atomic::AtomicI64,
+    pub resting: std::sync::atomic::AtomicI64,
     /// Queues and tasks known to be in use.
     pub queues: Mutex<HashSet<Name>>,
     pub tasks: Mutex<HashSet<Name>>,
@@ -102,7 +109,7 @@ impl Loaded {
         self.base.as_ref().is_some_and(|(_, cell)| cell.closed.is_some())
     }
 
-    fn differs(&self, cell: &Cell) -> bool {
+    pub fn differs(&self, cell: &Cell) -> bool {
         match &self.base {
             Some((_, base)) => **base != *cell,
             None => *cell != Cell::default(),
@@ -144,6 +151,10 @@ impl Desk {
             broken: Mutex::default(),
             vain: Mutex::default(),
             swept: std::sync::atomic::AtomicI64::new(i64::MIN),
+            snapped: std::sync::atomic::AtomicI64::new(i64::MIN),
+            thinned: std::sync::atomic::AtomicI64::new(i64::MIN),
+            fed: std::sync::atomic::AtomicI64::new(i64::MIN),
+            resting: std::sync::atomic::AtomicI64::new(i64::MIN),
             queues: Mutex::default(),
             tasks: Mutex::default(),
         }
@@ -219,7 +230,7 @@ impl Desk {
     }
 
     /// What cannot be read is noted, for the doctor.
-    fn decode(&self, name: &str, bytes: &[u8]) -> Result<Cell, StoreError> {
+    pub fn decode(&self, name: &str, bytes: &[u8]) -> Result<Cell, StoreError> {
         let decoded = Cell::decode(name, bytes);
         let mut broken = lock(&self.broken);
         match &decoded {
@@ -448,7 +459,7 @@ impl Desk {
                     stale.extend(old.map(|old| layout::hint(name, old)));
                 }
                 if job.spot().is_some() {
-                    job.placement += 1;
+                    job.placement = layout::next_placement(job.placement, random());
                     fresh.push(layout::hint(name, job));
                 }
                 ends |= job.life.phase.is_terminal();
@@ -479,8 +490,9 @@ impl Desk {
                     Some((_, now)) if now.was_written_by(nonce) => None,
                     now => {
                         let lost = said == Written::Refused && now.as_ref().map(|(tag, _)| tag) != tag;
-                        if let (true, Some((_, now))) = (lost, now) {
-                            self.withdraw(name, fresh, now).await;
+                        if lost && now.is_some() {
+                            // What it was about has changed, so it will never be done, and its hints are nobody else's.
+                            self.sweep(fresh).await;
                         }
                         return Ok(Committed::Again);
                     }
@@ -497,14 +509,6 @@ impl Desk {
         Ok(Committed::Done(stale))
     }
 
-    /// Takes back the hints of a write that lost: it was refused, and what it was about has changed, so it will never
-    /// be done. A hint that the winner has advertised as well is his.
-    async fn withdraw(&self, name: &str, mut hints: Vec<String>, now: &Cell) {
-        let current: Vec<String> = now.jobs.iter().map(|job| layout::hint(name, job)).collect();
-        hints.retain(|hint| !current.contains(hint));
-        self.sweep(hints).await;
-    }
-
     /// Removes index entries that are out of date. What cannot be removed now is found to be out of date later.
     pub async fn sweep(&self, names: Vec<String>) {
         if !names.is_empty()
@@ -517,10 +521,20 @@ impl Desk {
     /// Everything in some directories: what has not changed since it was last seen is not read again.
     /// Says how many bytes that is.
     pub async fn all(&self, directories: &[&str]) -> Result<(Vec<(String, Arc<Cell>)>, u64), StoreError> {
+        self.some(directories, |_| true).await
+    }
+
+    /// Those of them that are wanted.
+    pub async fn some(
+        &self,
+        directories: &[&str],
+        is_wanted: impl Fn(&Listed) -> bool,
+    ) -> Result<(Vec<(String, Arc<Cell>)>, u64), StoreError> {
         let mut listed = Vec::new();
         for directory in directories {
             listed.extend(self.bucket.list(directory, None, usize::MAX).await?);
         }
+        listed.retain(is_wanted);
         let bytes = listed.iter().map(|one| one.size).sum();
         let known: Vec<Option<Arc<Cell>>> = {
             let seen = lock(&self.seen);
@@ -554,35 +568,39 @@ impl Desk {
     /// Everything that has jobs, as a reader sees it: jobs of removed queues are gone.
     pub async fn cells(&self, setup: &Setup) -> Result<(Vec<(String, Arc<Cell>)>, u64), StoreError> {
         let (cells, bytes) = self.all(&[layout::KEYS, layout::TASKS]).await?;
-        let moment = self.moment();
-        // The copy of a job is the job only if the cell of its key lets it count.
-        let is_left = |copy: &Cell| {
-            let key = copy.points_to.as_ref().map(|pointer| pointer.cell.as_str());
-            let at = key.map(|key| cells.binary_search_by(|(name, _)| name.as_str().cmp(key)));
-            let key = at.and_then(Result::ok).map(|at| &cells[at].1);
-            let counts = |job: &Record| key.is_some_and(|key| key.lets_count(&job.spec.id, copy));
-            copy.copied_by.is_some() && !copy.jobs.iter().all(counts)
-        };
-        let left: HashSet<String> = cells
-            .iter()
-            .filter(|(_, cell)| is_left(cell))
-            .map(|(name, _)| name.clone())
-            .collect();
-        let shown = |(name, cell): (String, Arc<Cell>)| {
-            let left = left.contains(&name);
-            if !left && !cell.jobs.iter().any(|job| setup.is_void(job)) {
-                return (name, cell);
-            }
-            let mut shown = Cell::clone(&cell);
-            if left {
-                shown.jobs.clear();
-                shown.steps.clear();
-            }
-            shown.void(setup, moment);
-            (name, Arc::new(shown))
-        };
-        Ok((cells.into_iter().map(shown).collect(), bytes))
+        Ok((shown(cells, setup, self.moment()), bytes))
     }
+}
+
+/// Cells as a reader sees them: without jobs of removed queues, and without copies that do not count.
+pub fn shown(cells: Vec<(String, Arc<Cell>)>, setup: &Setup, moment: Moment) -> Vec<(String, Arc<Cell>)> {
+    // The copy of a job is the job only if the cell of its key lets it count.
+    let is_left = |copy: &Cell| {
+        let key = copy.points_to.as_ref().map(|pointer| pointer.cell.as_str());
+        let at = key.map(|key| cells.binary_search_by(|(name, _)| name.as_str().cmp(key)));
+        let key = at.and_then(Result::ok).map(|at| &cells[at].1);
+        let counts = |job: &Record| key.is_some_and(|key| key.lets_count(&job.spec.id, copy));
+        copy.copied_by.is_some() && !copy.jobs.iter().all(counts)
+    };
+    let left: HashSet<String> = cells
+        .iter()
+        .filter(|(_, cell)| is_left(cell))
+        .map(|(name, _)| name.clone())
+        .collect();
+    let shown = |(name, cell): (String, Arc<Cell>)| {
+        let left = left.contains(&name);
+        if !left && !cell.jobs.iter().any(|job| setup.is_void(job)) {
+            return (name, cell);
+        }
+        let mut shown = Cell::clone(&cell);
+        if left {
+            shown.jobs.clear();
+            shown.steps.clear();
+        }
+        shown.void(setup, moment);
+        (name, Arc::new(shown))
+    };
+    cells.into_iter().map(shown).collect()
 }
 
 /// Does things at the same time; what came of them, in order.

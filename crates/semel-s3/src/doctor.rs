@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use futures_util::FutureExt as _;
 use semel_core::counters::{Counter, Counts};
 use semel_core::dedup::HoldKind;
 use semel_core::error::StoreError;
@@ -11,9 +10,9 @@ use semel_core::ids::JobId;
 use semel_core::job::{Outcome, Phase};
 use semel_core::store::Finding;
 
-use crate::cell::{Cell, Pointer};
+use crate::cell::Pointer;
 use crate::clock::random;
-use crate::desk::{Desk, at_once, lock};
+use crate::desk::{Desk, lock};
 use crate::inspect::Sight;
 use crate::layout;
 use crate::record::{Lane, Record};
@@ -21,13 +20,14 @@ use crate::setup::Setup;
 
 impl Desk {
     pub async fn doctor(&self, repair: bool) -> Result<Vec<Finding>, StoreError> {
-        let sight = self.sight().await?;
+        let look = self.look().await?;
         let mut findings = Vec::new();
-        check_keys(&sight, &mut findings);
+        check_keys(&look.sight, &mut findings);
+        check_counts(&look.sight, &look.counted.lanes, &mut findings);
+        self.check_indexes(&look.sight, repair, &mut findings).await?;
+        // Last: all of them have been read by now.
         let broken = lock(&self.broken).clone();
         findings.extend(broken.into_values().map(|what| told("I30", what)));
-        check_counts(&sight, &self.count_all().await?.lanes, &mut findings);
-        self.check_indexes(&sight, repair, &mut findings).await?;
         Ok(findings)
     }
 
@@ -78,19 +78,8 @@ impl Desk {
     }
 
     async fn advertised(&self) -> Result<HashSet<(String, JobId)>, StoreError> {
-        let listed = self.bucket.list(layout::LEASES, None, usize::MAX).await?;
-        let entries = listed.iter().map(|one| {
-            let look = async move {
-                let read = self.bucket.get(&one.name).await?;
-                let cell = read
-                    .map(|(bytes, _)| Cell::decode(&one.name, &bytes))
-                    .transpose()?;
-                Ok(cell.and_then(|cell| cell.claim).map(|claim| claim.jobs))
-            };
-            look.boxed()
-        });
-        let entries: Vec<Option<Vec<(String, JobId)>>> = at_once(entries.collect()).await?;
-        Ok(entries.into_iter().flatten().flatten().collect())
+        let entries = self.lease_entries().await?;
+        Ok(entries.into_iter().flat_map(|(_, claim)| claim.jobs).collect())
     }
 
     /// The store lives while it is looked at: what seems lost is looked at once more.

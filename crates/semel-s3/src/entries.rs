@@ -24,8 +24,12 @@ impl Entries {
         }
         self.left.insert(entry.to_owned(), 0);
         for id in jobs {
-            self.ended(id);
-            self.of.insert(id.clone(), entry.to_owned());
+            match self.of.insert(id.clone(), entry.to_owned()) {
+                // Named twice in one call: it is one lease.
+                Some(before) if before == entry => continue,
+                Some(before) => self.one_less(&before),
+                None => {}
+            }
             *self.left.entry(entry.to_owned()).or_default() += 1;
         }
         self.settle_up(entry);
@@ -33,11 +37,16 @@ impl Entries {
 
     /// The lease of this job has ended.
     pub fn ended(&mut self, id: &JobId) {
-        let Some(entry) = self.of.remove(id) else { return };
-        if let Some(left) = self.left.get_mut(&entry) {
+        if let Some(entry) = self.of.remove(id) {
+            self.one_less(&entry);
+        }
+    }
+
+    fn one_less(&mut self, entry: &str) {
+        if let Some(left) = self.left.get_mut(entry) {
             *left = left.saturating_sub(1);
         }
-        self.settle_up(&entry);
+        self.settle_up(entry);
     }
 
     fn settle_up(&mut self, entry: &str) {
@@ -81,6 +90,19 @@ mod tests {
         entries.opened("b", [id(1)].iter());
         assert_eq!(entries.spent(), [""; 0]);
         entries.opened("c", [id(2)].iter());
+        assert_eq!(entries.spent(), ["a"]);
+        entries.ended(&id(1));
+        assert_eq!(entries.spent(), ["b"]);
+    }
+
+    /// Two beats of one job in a call once made the entry of all of them look spent, while they ran.
+    #[test]
+    fn a_lease_that_is_named_twice_is_one_lease() {
+        let mut entries = Entries::default();
+        entries.opened("a", [id(1), id(1), id(2)].iter());
+        assert_eq!(entries.spent(), [""; 0]);
+        entries.opened("b", [id(1), id(1)].iter());
+        entries.ended(&id(2));
         assert_eq!(entries.spent(), ["a"]);
         entries.ended(&id(1));
         assert_eq!(entries.spent(), ["b"]);

@@ -300,6 +300,7 @@ pub fn capabilities(shared: bool, resolution: Millis) -> Capabilities {
         clock_resolution: resolution,
         key_search: false,
         joins_transaction: false,
+        tokens_stand_alone: false,
         shared_by_processes: shared,
     }
 }

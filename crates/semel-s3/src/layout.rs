@@ -13,6 +13,7 @@
 //! | `documents/{kind}/{name}.json` | a small versioned document | truth |
 //! | `feeds/{digest}/…` | the newest entries of a feed, and full pages of older ones | truth |
 //! | `control/settings.json`, `control/sums.json`, `control/handles.json` | pauses and removals; counters of what is gone; how many handles there were | truth |
+//! | `control/upkeep.json` | whose turn it is to keep house | hint |
 //! | `names/queues/…`, `names/tasks/…` | nothing: queues and tasks in use | hint |
 //! | `history/{minute}.json` | the counters of a minute | truth |
 
@@ -32,6 +33,8 @@ pub const SETTINGS: &str = "control/settings.json";
 pub const SUMS: &str = "control/sums.json";
 /// How many handles there were.
 pub const HANDLES: &str = "control/handles.json";
+/// Whose turn it is to keep house.
+pub const UPKEEP: &str = "control/upkeep.json";
 /// Where a probe writes.
 pub const PROBE: &str = "control/probe";
 /// Jobs without keys, pointers, absorbed submissions.
@@ -237,6 +240,20 @@ pub fn hint(cell: &str, record: &Record) -> String {
     )
 }
 
+/// Bits of a placement that are drawn.
+const DRAWN: u32 = 24;
+
+/// The next place of a job in the index. Part of it is drawn: two who write the same job at the same time, or one who
+/// tries twice, advertise it under different names, so that whoever has lost can take back his own and nobody else's.
+pub fn next_placement(placement: u64, drawn: u64) -> u64 {
+    (nth_place(placement) + 1) << DRAWN | (drawn & ((1 << DRAWN) - 1))
+}
+
+/// How many places a job has had in the index.
+pub fn nth_place(placement: u64) -> u64 {
+    placement >> DRAWN
+}
+
 /// The token of an id, as it is written.
 fn token_text(id: &JobId) -> &str {
     id.as_str()
@@ -263,8 +280,8 @@ pub struct Hint {
     pub arrival: Arrival,
     /// The job.
     pub id: JobId,
-    /// Which of its times in the queue.
-    pub placement: u32,
+    /// Which of its places in the index, and which try at it.
+    pub placement: u64,
     /// Where the job is.
     pub cell: String,
     /// The whole name.

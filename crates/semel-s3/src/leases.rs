@@ -1,7 +1,6 @@
 //! Leases that run out. Their entries are hints, sorted by the moment they are about: a dead worker's jobs are found
 //! without looking at all jobs.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures_util::FutureExt as _;
@@ -40,7 +39,19 @@ impl Desk {
     /// The same, at most so many cells. Says how many leases it took back.
     pub async fn tend_some(&self, setup: &Setup, most: usize) -> Result<usize, StoreError> {
         let late = self.late(self.moment().now, most);
-        let tended = late.iter().map(|cell| self.tend_one(cell, setup).boxed());
+        let tended = late.iter().map(|cell| {
+            let tend = async move {
+                match self.tend_one(cell, setup).await {
+                    Err(error @ StoreError::Corrupt { .. }) => {
+                        // One broken object does not stop other work (contract 9.5); the doctor tells of it.
+                        tracing::warn!(%error, "a lease is left alone");
+                        Ok(0)
+                    }
+                    tended => tended,
+                }
+            };
+            tend.boxed()
+        });
         let expired = at_once(tended.collect()).await?;
         Ok(expired.into_iter().sum())
     }
@@ -127,7 +138,15 @@ impl Desk {
             expired: 0,
             over: true,
         };
-        let Some(claim) = self.entry(name).await? else {
+        let claim = match self.entry(name).await {
+            Err(error @ StoreError::Corrupt { .. }) => {
+                tracing::warn!(%error, "an entry of leases is left alone");
+                visit.over = false;
+                return Ok(visit);
+            }
+            read => read?,
+        };
+        let Some(claim) = claim else {
             return Ok(visit);
         };
         let looks = claim.jobs.iter().map(|(cell, _)| {
@@ -150,34 +169,35 @@ impl Desk {
         Ok(visit)
     }
 
+    /// What a lease entry is about. One that cannot be read is noted, for the doctor.
     async fn entry(&self, name: &str) -> Result<Option<Claim>, StoreError> {
         let Some((bytes, _)) = self.bucket.get(name).await? else {
             return Ok(None);
         };
-        Ok(Cell::decode(name, &bytes)?.claim)
+        Ok(self.decode(name, &bytes)?.claim)
+    }
+
+    /// All lease entries that can be read.
+    pub async fn lease_entries(&self) -> Result<Vec<(String, Claim)>, StoreError> {
+        let listed = self.bucket.list(layout::LEASES, None, usize::MAX).await?;
+        let entries = listed.into_iter().map(|one| {
+            let read = async move {
+                match self.entry(&one.name).await {
+                    Err(StoreError::Corrupt { .. }) => Ok(None),
+                    read => Ok(read?.map(|claim| (one.name, claim))),
+                }
+            };
+            read.boxed()
+        });
+        let entries: Vec<Option<(String, Claim)>> = at_once(entries.collect()).await?;
+        Ok(entries.into_iter().flatten().collect())
     }
 
     /// What a fresh handle has to know: which leases there are.
     pub async fn learn_leases(&self) -> Result<(), StoreError> {
-        let listed = self.bucket.list(layout::LEASES, None, usize::MAX).await?;
-        let names: Vec<Arc<str>> = listed.iter().map(|one| Arc::from(one.name.as_str())).collect();
-        let entries = names.into_iter().map(|name| {
-            let read = async move {
-                let claim = self.entry(&name).await?;
-                Ok((name, claim))
-            };
-            read.boxed()
-        });
-        let entries: Vec<(Arc<str>, Option<Claim>)> = at_once(entries.collect()).await?;
-        for (name, claim) in entries {
-            let until = layout::lease_until(&name);
-            for ((cell, _), until) in claim
-                .into_iter()
-                .flat_map(|claim| claim.jobs)
-                .zip(std::iter::repeat(until))
-            {
-                self.expect(until.unwrap_or_default(), &cell);
-            }
+        for (name, claim) in self.lease_entries().await? {
+            let until = layout::lease_until(&name).unwrap_or_default();
+            claim.jobs.iter().for_each(|(cell, _)| self.expect(until, cell));
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! crash. Each verb is a file; every decision is core's.
 
 mod act;
+mod after;
 mod bucket;
 mod cell;
 mod claim;
@@ -30,6 +31,7 @@ mod settle;
 mod setup;
 mod stats;
 mod submit;
+mod turn;
 mod upkeep;
 mod wake;
 mod wire;

@@ -17,6 +17,7 @@ use semel_core::time::{Millis, Timestamp};
 use crate::cell::{Cell, Dead, Pointer, Step};
 use crate::clock::random;
 use crate::desk::{Desk, each};
+use crate::inspect::Sight;
 use crate::layout;
 use crate::record::Record;
 use crate::setup::Setup;
@@ -82,19 +83,19 @@ impl Desk {
     }
 
     /// Moves ended jobs out of cells that have many; says how many cells.
-    pub async fn move_out(&self, most: usize) -> Result<usize, StoreError> {
-        let (cells, _) = self.all(&[layout::KEYS]).await?;
+    pub async fn move_out(&self, sight: &Sight, most: usize) -> Result<usize, StoreError> {
         let now = self.moment().now;
-        self.empty_dead_copies(&cells, now).await?;
-        let full = cells
-            .into_iter()
-            .filter(|(_, cell)| movable(cell, now).count() > KEPT);
-        let full: Vec<(String, Arc<Cell>)> = full.take(most).collect();
-        let count = full.len();
-        for (name, cell) in full {
-            self.lighten(&name, &cell, now).await?;
+        let keys = || {
+            let cells = sight.cells.iter();
+            cells.filter(|(name, _)| name.starts_with(layout::KEYS))
+        };
+        self.empty_dead_copies(keys(), now).await?;
+        let full = keys().filter(|(_, cell)| movable(cell, now).count() > KEPT);
+        let full: Vec<&(String, Arc<Cell>)> = full.take(most).collect();
+        for (name, cell) in &full {
+            self.lighten(name, cell, now).await?;
         }
-        Ok(count)
+        Ok(full.len())
     }
 
     async fn lighten(&self, name: &str, cell: &Cell, now: Timestamp) -> Result<(), StoreError> {
@@ -149,7 +150,8 @@ impl Desk {
         };
         self.change(&object, true, &Setup::default(), |cell, moment| {
             let points = cell.points_to.as_ref().map(|pointer| pointer.cell.as_str());
-            let room = cell.jobs.is_empty() || is_copy(cell, &job.spec.id, home);
+            // The copy of another move is left alone, as that one may be about to count on it.
+            let room = cell.jobs.is_empty() || cell.copied_by == Some(by);
             let ours = room && points.is_none_or(|cell| cell == home);
             if ours {
                 cell.points_to.get_or_insert_with(|| Pointer {
@@ -168,10 +170,10 @@ impl Desk {
     /// Empties copies that do not count, and forgets them.
     async fn empty_dead_copies(
         &self,
-        cells: &[(String, Arc<Cell>)],
+        cells: impl Iterator<Item = &(String, Arc<Cell>)> + Send,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        for (name, cell) in cells.iter().filter(|(_, cell)| !cell.dead.is_empty()) {
+        for (name, cell) in cells.filter(|(_, cell)| !cell.dead.is_empty()) {
             let over = |dead: &&Dead| !dead.moving || dead.at.plus(LEFTOVER) <= now;
             let over: Vec<Dead> = cell.dead.iter().filter(over).cloned().collect();
             let copies = over

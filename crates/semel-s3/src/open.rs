@@ -105,7 +105,7 @@ async fn probe(bucket: &Bucket) -> Result<(), StoreError> {
     };
     let content = |n: u8| format!("{{\"probe\":{n}}}").into_bytes();
     decided(bucket, &name, content(1), None, "creating an object").await?;
-    if let Written::Done(_) = bucket.write(&name, content(2), None).await? {
+    if !is_refused(bucket, &name, content(2), None).await? {
         bucket.delete(vec![name]).await?;
         return Err(refused(
             "ignores If-None-Match: it created an object that was there already",
@@ -121,7 +121,7 @@ async fn probe(bucket: &Bucket) -> Result<(), StoreError> {
         ));
     }
     let other = "\"00000000000000000000000000000000\"".to_owned();
-    if let Written::Done(_) = bucket.write(&name, content(3), Some(&other)).await? {
+    if !is_refused(bucket, &name, content(3), Some(&other)).await? {
         bucket.delete(vec![name]).await?;
         return Err(refused(
             "ignores If-Match: it changed an object that was another one",
@@ -139,6 +139,23 @@ async fn probe(bucket: &Bucket) -> Result<(), StoreError> {
         (Some(listed), Some(read)) if listed == read => Ok(()),
         (None, _) => Err(refused("does not list an object right after it was written")),
         _ => Err(refused("lists other ETags than it reads")),
+    }
+}
+
+/// Whether a write is refused that must be. An answer that says nothing proves nothing: it is tried again.
+async fn is_refused(
+    bucket: &Bucket,
+    name: &str,
+    bytes: Vec<u8>,
+    over: Option<&String>,
+) -> Result<bool, StoreError> {
+    let mut patience = crate::bucket::Patience::new();
+    loop {
+        match bucket.write(name, bytes.clone(), over).await? {
+            Written::Done(_) => return Ok(false),
+            Written::Refused => return Ok(true),
+            Written::Undecided => patience.again("trying a condition").await?,
+        }
     }
 }
 
@@ -245,6 +262,11 @@ pub fn guarantees(desk: &Desk, shared: bool) -> Vec<Guarantee> {
             statement: "never ahead of the server's clock, and within its one-second steps".to_owned(),
             probed: clock,
         },
+        line(
+            "tokens",
+            "a repeated submission gets its first answer; a token sent by mistake with another key is another submission",
+            "by construction: a token is found in the object of its key",
+        ),
         line(
             "counters",
             "exact: each object counts its own writes; a look adds them up",

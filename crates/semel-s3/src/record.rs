@@ -85,9 +85,9 @@ pub struct Record {
     /// How often its queue had been removed when it came.
     #[serde(default)]
     pub era: u64,
-    /// Grows with each place in the index, so that no name is used twice.
+    /// Which of its places in the index, and which try at it (`layout::next_placement`): no name is used twice.
     #[serde(default)]
-    pub placement: u32,
+    pub placement: u64,
     /// The answer its submission got: accepted or deferred. A repeated submission gets it again.
     pub born: Outcome,
     /// While deferred: the job whose end it waits for.

@@ -14,88 +14,51 @@ use semel_core::ids::{Digest, JobId};
 use semel_core::time::{Millis, Timestamp};
 
 use crate::cell::Cell;
-use crate::desk::{Desk, each};
+use crate::desk::{Desk, at_once, each};
 use crate::inspect::Sight;
 use crate::layout;
 use crate::setup::Setup;
-use crate::stats::{Counted, add, tally};
+use crate::stats::{add, tally};
 
 /// A pointer may be ahead of its job: the write may still be on its way. After a day it is not.
 const LEFTOVER: Millis = Millis::from_days(1);
 
 impl Desk {
-    /// Everything counted, in the store and in what is gone from it, of one moment.
-    pub async fn count_all(&self) -> Result<Counted, StoreError> {
-        loop {
-            let before = self.sums().await?;
-            let sight = self.sight().await?;
-            let counted = self.counted(&sight, before.clone()).await?;
-            if self.sums().await? == before {
-                return Ok(counted);
-            }
-        }
-    }
-
-    /// Retires objects that nothing needs any more; says how many.
-    pub async fn retire(&self, setup: &Setup, most: usize) -> Result<usize, StoreError> {
-        let (cells, bytes) = self.cells(setup).await?;
-        let now = self.moment().now;
-        let sight = Sight { cells, bytes, now };
-        self.forget_totals(&sight, setup).await?;
+    /// Retires objects that nothing needs any more; says how many. `folding` are those that an upkeep which ended early
+    /// has added to the sums: they are closed, and go with the rest.
+    pub async fn retire(
+        &self,
+        sight: &Sight,
+        folding: &[String],
+        setup: &Setup,
+        most: usize,
+    ) -> Result<usize, StoreError> {
+        self.forget_totals(sight, setup).await?;
         let done: Vec<&String> = sight
             .cells
             .iter()
-            .filter(|(name, cell)| is_done(name, cell, &sight, now))
+            .filter(|(name, cell)| is_done(name, cell, sight, sight.now))
             .map(|(name, _)| name)
             .take(most)
             .collect();
-        let folding = self.sums().await?.folding;
         if done.is_empty() && folding.is_empty() {
             return Ok(0);
         }
         let count = done.len();
-        let closed = each(
+        let mut names = each(
             done,
             |name| (*name).clone(),
-            |name| {
-                let close = async move {
-                    let closed = self.change(name, true, setup, |cell, moment| {
-                        let empty = cell.jobs.is_empty() && cell.entries.is_empty();
-                        if empty {
-                            cell.points_to = None;
-                            cell.closed = cell.closed.or(Some(moment.now));
-                        }
-                        empty.then(|| (name.clone(), cell.counts.clone()))
-                    });
-                    closed.await
-                };
-                close.boxed()
-            },
+            |name| async move { self.close(name, setup).await }.boxed(),
         )
-        .await?;
-        let closed: Vec<_> = closed.into_iter().flatten().collect();
-        self.change(layout::SUMS, false, &Setup::default(), |cell, _| {
-            let sums = cell.sums.get_or_insert_default();
-            let mut lanes = BTreeMap::new();
-            add(&mut lanes, &sums.counts);
-            for (name, counts) in &closed {
-                if !sums.folding.contains(name) {
-                    sums.folding.push(name.clone());
-                    add(&mut lanes, counts);
-                }
-            }
-            sums.counts = lanes
-                .iter()
-                .map(|(lane, counts)| tally(lane, counts))
-                .collect::<Vec<_>>();
-        })
-        .await?;
-        // What an upkeep that ended early had folded is closed too, and goes with the rest.
-        let mut names: HashSet<String> = folding.into_iter().collect();
-        names.extend(closed.into_iter().map(|(name, _)| name));
+        .await?
+        .into_iter()
+        .flatten()
+        .collect::<HashSet<String>>();
+        names.extend(folding.iter().cloned());
         let names: Vec<String> = names.into_iter().collect();
-        self.bucket.delete(names.clone()).await?;
-        self.forget(&names);
+        let gone = self.fold(&names).await?;
+        self.bucket.delete(gone.clone()).await?;
+        self.forget(&gone);
         self.change(layout::SUMS, true, &Setup::default(), |cell, _| {
             if let Some(sums) = &mut cell.sums {
                 sums.folding.retain(|name| !names.contains(name));
@@ -103,6 +66,53 @@ impl Desk {
         })
         .await?;
         Ok(count)
+    }
+
+    /// Closes an object, unless there is something in it by now.
+    async fn close(&self, name: &str, setup: &Setup) -> Result<Option<String>, StoreError> {
+        self.change(name, true, setup, |cell, moment| {
+            let empty = cell.jobs.is_empty() && cell.entries.is_empty();
+            if empty {
+                cell.points_to = None;
+                cell.closed = cell.closed.or(Some(moment.now));
+            }
+            empty.then(|| name.to_owned())
+        })
+        .await
+    }
+
+    /// Adds the counts of closed objects to the sums, each once, whoever else is at it. Gives those that are still there,
+    /// and may go.
+    async fn fold(&self, names: &[String]) -> Result<Vec<String>, StoreError> {
+        let look = |_: &Cell| self.closed(names.to_vec()).boxed();
+        self.change_after(layout::SUMS, look, |cell, closed, _| {
+            let sums = cell.sums.get_or_insert_default();
+            let mut lanes = BTreeMap::new();
+            add(&mut lanes, &sums.counts);
+            for (name, cell) in closed {
+                if !sums.folding.contains(name) {
+                    sums.folding.push(name.clone());
+                    add(&mut lanes, &cell.counts);
+                }
+            }
+            let lanes = lanes.iter();
+            sums.counts = lanes.map(|(lane, counts)| tally(lane, counts)).collect();
+            closed.iter().map(|(name, _)| name.clone()).collect()
+        })
+        .await
+    }
+
+    /// Those objects that are there, and closed.
+    async fn closed(&self, names: Vec<String>) -> Result<Vec<(String, Arc<Cell>)>, StoreError> {
+        let reads = names.into_iter().map(|name| {
+            let read = async move {
+                let cell = self.read(&name).await?.base.map(|(_, cell)| cell);
+                Ok(cell.filter(|cell| cell.closed.is_some()).map(|cell| (name, cell)))
+            };
+            read.boxed()
+        });
+        let found: Vec<Option<(String, Arc<Cell>)>> = at_once(reads.collect()).await?;
+        Ok(found.into_iter().flatten().collect())
     }
 
     /// What a key has absorbed is forgotten with the last that is known of it.

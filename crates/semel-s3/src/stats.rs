@@ -4,6 +4,8 @@
 //! are gone. No object is written by everybody, and no crash can part a count from what it counts.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use semel_core::counters::{Counter, Counts};
 use semel_core::error::StoreError;
@@ -21,10 +23,19 @@ use crate::setup::Setup;
 const MINUTE: i64 = 60_000;
 const HOUR: i64 = 60 * MINUTE;
 
+/// How often old snapshots are looked for, in milliseconds.
+const THINNED_EVERY: u64 = 600_000;
 /// How long one snapshot is kept per minute.
 const MINUTES_KEPT: Millis = Millis::from_days(1);
 /// How long one snapshot is kept per hour.
 const HOURS_KEPT: Millis = Millis::from_days(30);
+
+/// All that has jobs or guards, and what was counted.
+pub struct Look {
+    pub sight: Sight,
+    pub guards: Vec<(String, Arc<Cell>)>,
+    pub counted: Counted,
+}
 
 /// What was counted, by lane.
 pub struct Counted {
@@ -49,32 +60,26 @@ impl Desk {
         Ok(sums.unwrap_or_default())
     }
 
-    /// Adds everything up. The sums are read first and again: objects that were folded in between are in one of them.
-    pub async fn counted(&self, sight: &Sight, sums: Sums) -> Result<Counted, StoreError> {
-        let (guards, _) = self.all(&[layout::GUARDS]).await?;
-        let mut counted = Counted {
-            lanes: BTreeMap::new(),
-            guard: GuardStats::default(),
-            sums,
-        };
-        let sums = counted.sums.clone();
-        let cells = sight.cells.iter().chain(&guards);
-        let live = cells.filter(|(name, _)| !sums.folding.contains(name));
-        for (_, cell) in live {
-            add(&mut counted.lanes, &cell.counts);
-            cell.guarded
-                .iter()
-                .for_each(|guarded| guarded.add_to(&mut counted.guard));
+    /// Everything at one look, and what was counted in it and in what is gone: nothing was folded meanwhile.
+    pub async fn look(&self) -> Result<Look, StoreError> {
+        loop {
+            let sums = self.sums().await?;
+            let sight = self.sight().await?;
+            let (guards, _) = self.all(&[layout::GUARDS]).await?;
+            if self.sums().await? == sums {
+                let counted = count(&sight, &guards, sums);
+                return Ok(Look {
+                    sight,
+                    guards,
+                    counted,
+                });
+            }
         }
-        add(&mut counted.lanes, &sums.counts);
-        sums.guarded.add_to(&mut counted.guard);
-        Ok(counted)
     }
 
     pub async fn stats(&self) -> Result<Stats, StoreError> {
         let setup = self.setup().await?;
-        let counted = self.count_all().await?;
-        let sight = self.sight().await?;
+        let Look { sight, counted, .. } = self.look().await?;
         let now = sight.now;
         let mut baseline: BTreeMap<Lane, Counts> = BTreeMap::new();
         add(&mut baseline, &counted.sums.baseline);
@@ -124,7 +129,7 @@ impl Desk {
     }
 
     pub async fn reset_stats(&self) -> Result<Timestamp, StoreError> {
-        let counted = self.count_all().await?;
+        let counted = self.look().await?.counted;
         let baseline: Vec<Tally> = counted
             .lanes
             .iter()
@@ -144,7 +149,7 @@ impl Desk {
         let now = self.moment().now;
         let begin = now.as_millis().saturating_sub(window.as_millis());
         let (cells, _) = self.all(&[layout::HISTORY]).await?;
-        let snapshot = |(name, cell): &(String, std::sync::Arc<Cell>)| {
+        let snapshot = |(name, cell): &(String, Arc<Cell>)| {
             let at = layout::snapshot_at(name)?;
             let mut counts = Counts::default();
             cell.snapshot
@@ -159,6 +164,9 @@ impl Desk {
     /// Takes the snapshot of this minute, if it was not taken yet, and thins out the old ones.
     pub async fn take_snapshot(&self, raw: &Counts, now: Timestamp) -> Result<bool, StoreError> {
         let minute = floored(now, MINUTE);
+        if self.snapped.load(Ordering::Acquire) == minute.as_millis() {
+            return Ok(false);
+        }
         let name = layout::snapshot(minute);
         let counts: BTreeMap<Counter, i64> = Counter::ALL
             .iter()
@@ -174,8 +182,11 @@ impl Desk {
                 due
             })
             .await?;
-        if due {
+        self.snapped.store(minute.as_millis(), Ordering::Release);
+        let since = now.as_millis().abs_diff(self.thinned.load(Ordering::Acquire));
+        if due && since >= THINNED_EVERY {
             self.thin_out(now).await?;
+            self.thinned.store(now.as_millis(), Ordering::Release);
         }
         Ok(due)
     }
@@ -196,6 +207,20 @@ impl Desk {
         }
         self.bucket.delete(old).await
     }
+}
+
+/// Adds everything up.
+fn count(sight: &Sight, guards: &[(String, Arc<Cell>)], sums: Sums) -> Counted {
+    let mut lanes = BTreeMap::new();
+    let mut guard = GuardStats::default();
+    let cells = sight.cells.iter().chain(guards);
+    for (_, cell) in cells.filter(|(name, _)| !sums.folding.contains(name)) {
+        add(&mut lanes, &cell.counts);
+        cell.guarded.iter().for_each(|guarded| guarded.add_to(&mut guard));
+    }
+    add(&mut lanes, &sums.counts);
+    sums.guarded.add_to(&mut guard);
+    Counted { lanes, guard, sums }
 }
 
 fn doubts(sight: &Sight) -> i64 {

@@ -1,6 +1,8 @@
 //! Housekeeping: what time has made superfluous goes.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures_util::FutureExt as _;
 use semel_core::error::StoreError;
@@ -10,40 +12,96 @@ use semel_core::limits;
 use semel_core::store::{Retention, UpkeepReport, UpkeepRequest};
 use semel_core::time::{Millis, Timestamp};
 
+use crate::bucket::Listed;
 use crate::cell::{Cell, Entry};
-use crate::desk::{Desk, each};
+use crate::desk::{Desk, at_once, each, shown};
 use crate::inspect::Sight;
 use crate::layout;
 use crate::record::{Arrival, Record};
 use crate::setup::Setup;
+use crate::stats::Look;
+
+/// How often a regular round looks through the feeds, in milliseconds.
+const FEEDS_EVERY: u64 = 600_000;
 
 impl Desk {
     pub async fn upkeep(&self, request: UpkeepRequest) -> Result<UpkeepReport, StoreError> {
-        let UpkeepRequest { retention, budget } = request;
         let setup = self.setup().await?;
-        let mut expired = self.tend_some(&setup, budget).await?;
+        let mut expired = self.tend_some(&setup, request.budget).await?;
         expired += self.sweep_due_leases(&setup).await?;
-        let sight = self.sight().await?;
-        let (pruned, stubbed) = self.prune_jobs(&sight, &retention, budget, &setup).await?;
-        let ledger = self.prune_ledger(&sight, retention.ledger, budget).await?;
-        let others = [
-            self.forget_claims(budget).await?,
-            self.prune_guards(budget).await?,
-            self.prune_feeds(budget).await?,
-            self.move_out(budget).await?,
-            self.retire(&setup, budget).await?,
-        ];
-        let counted = self.count_all().await?;
-        let snapshot = self.take_snapshot(&counted.raw(), self.moment().now).await?;
-        let spent = [expired, pruned + stubbed, ledger].into_iter().chain(others);
-        Ok(UpkeepReport {
+        let mut report = UpkeepReport {
             expired: expired as u64,
-            pruned: pruned as u64,
-            stubbed: stubbed as u64,
-            ledger: ledger as u64,
-            snapshot,
-            more: spent.max().is_some_and(|most| most >= budget),
-        })
+            more: expired >= request.budget,
+            ..UpkeepReport::default()
+        };
+        if request.regular && !self.take_turn().await? {
+            return Ok(report);
+        }
+        let kept = self.keep_house(&request, &setup, &mut report).await;
+        if request.regular {
+            let did_something = expired > 0 || *kept.as_ref().unwrap_or(&true);
+            self.end_turn(did_something, report.more).await?;
+        }
+        kept.map(|_| report)
+    }
+
+    /// Everything is listed once; what follows works on that, and on what this handle has written since. Says whether
+    /// there was anything to do.
+    async fn keep_house(
+        &self,
+        request: &UpkeepRequest,
+        setup: &Setup,
+        report: &mut UpkeepReport,
+    ) -> Result<bool, StoreError> {
+        let UpkeepRequest {
+            retention, budget, ..
+        } = *request;
+        let Look {
+            sight,
+            guards,
+            counted,
+        } = self.look().await?;
+        report.snapshot = self.take_snapshot(&counted.raw(), sight.now).await?;
+        let (pruned, stubbed) = self.prune_jobs(&sight, &retention, budget, setup).await?;
+        let ledger = self.prune_ledger(&sight, retention.ledger, budget).await?;
+        report.pruned = pruned as u64;
+        report.stubbed = stubbed as u64;
+        report.ledger = ledger as u64;
+        let claims = self.forget_claims(budget).await?;
+        let guards = self.prune_guards(&guards, budget).await?;
+        let feeds = match self.is_time_for_feeds(request.regular) {
+            true => self.prune_feeds(budget).await?,
+            false => 0,
+        };
+        let sight = self.brought_up_to_date(sight, setup);
+        let moved = self.move_out(&sight, budget).await?;
+        let retired = self.retire(&sight, &counted.sums.folding, setup, budget).await?;
+        let spent = [pruned + stubbed, ledger, claims, guards, feeds, moved, retired];
+        report.more |= spent.into_iter().any(|spent| spent >= budget);
+        Ok(spent.into_iter().any(|spent| spent > 0))
+    }
+
+    /// What was listed, with what this handle has seen since; nothing is asked for again.
+    fn brought_up_to_date(&self, sight: Sight, setup: &Setup) -> Sight {
+        let cells = sight.cells.into_iter().map(|(name, cell)| {
+            let newest = self.seen_cell(&name).unwrap_or(cell);
+            (name, newest)
+        });
+        Sight {
+            cells: shown(cells.collect(), setup, self.moment()),
+            now: self.moment().now,
+            ..sight
+        }
+    }
+
+    fn is_time_for_feeds(&self, regular: bool) -> bool {
+        let now = self.moment().now.as_millis();
+        let last = self.fed.load(Ordering::Acquire);
+        let due = !regular || now.abs_diff(last) >= FEEDS_EVERY;
+        if due {
+            self.fed.store(now, Ordering::Release);
+        }
+        due
     }
 
     /// Removes jobs that ended long ago; of those that hold a key a stub stays.
@@ -117,32 +175,33 @@ impl Desk {
     }
 
     /// Entries become a number in the cell of their key. First the number, with what it is about; then the entries go;
-    /// then it is forgotten what it was about: so each is counted once at any time.
+    /// then it is forgotten what it was about: so each is counted once at any time, however many are at it.
     async fn fold_entries(&self, digest: Digest, entries: &[(&str, Arrival)]) -> Result<(), StoreError> {
         let key = layout::key_cell(digest);
         let nothing = &Setup::default();
-        self.change(&key, true, nothing, |cell, _| {
-            for (name, arrival) in entries {
-                if *name == key {
-                    let before = cell.entries.len();
-                    cell.entries.retain(|entry| entry.arrival != *arrival);
-                    cell.absorbed += i64::try_from(before - cell.entries.len()).unwrap_or(0);
-                } else if !cell.folding.contains(arrival) {
-                    cell.folding.push(*arrival);
-                    cell.absorbed += 1;
+        let look = |_: &Cell| self.still_there(&key, entries).boxed();
+        let elsewhere = self
+            .change_after(&key, look, |cell, elsewhere, _| {
+                for (name, arrival) in entries {
+                    if *name == key {
+                        let before = cell.entries.len();
+                        cell.entries.retain(|entry| entry.arrival != *arrival);
+                        cell.absorbed += i64::try_from(before - cell.entries.len()).unwrap_or(0);
+                    }
                 }
-            }
-        })
-        .await?;
-        let elsewhere: Vec<(&str, Arrival)> =
-            entries.iter().copied().filter(|(name, _)| *name != key).collect();
-        if elsewhere.is_empty() {
-            return Ok(());
-        }
-        let route = |(name, _): &(&str, Arrival)| (*name).to_owned();
-        each(elsewhere.clone(), route, |(name, arrival)| {
+                for (_, arrival) in elsewhere {
+                    if !cell.folding.contains(arrival) {
+                        cell.folding.push(*arrival);
+                        cell.absorbed += 1;
+                    }
+                }
+                elsewhere.clone()
+            })
+            .await?;
+        let route = |(name, _): &(String, Arrival)| name.clone();
+        each(elsewhere, route, |(name, arrival)| {
             let erase = async move {
-                self.change(name, true, nothing, |cell, _| {
+                self.change(&name, true, nothing, |cell, _| {
                     cell.entries.retain(|entry| entry.arrival != arrival);
                 })
                 .await
@@ -150,17 +209,41 @@ impl Desk {
             erase.boxed()
         })
         .await?;
+        // Those that were not there any more as well: whoever erased them may have died before this.
         self.change(&key, true, nothing, |cell, _| {
             cell.folding
-                .retain(|arrival| !elsewhere.iter().any(|(_, gone)| gone == arrival));
+                .retain(|arrival| !entries.iter().any(|(_, gone)| gone == arrival));
         })
         .await
     }
 
+    /// Those entries that are still in objects other than that of their key.
+    async fn still_there(
+        &self,
+        key: &str,
+        entries: &[(&str, Arrival)],
+    ) -> Result<Vec<(String, Arrival)>, StoreError> {
+        let elsewhere = entries.iter().filter(|(name, _)| *name != key);
+        let reads = elsewhere.map(|(name, arrival)| {
+            let read = async move {
+                let loaded = self.read(name).await?;
+                let mut entries = loaded.base.iter().flat_map(|(_, cell)| &cell.entries);
+                let there = entries.any(|entry| entry.arrival == *arrival);
+                Ok(there.then(|| ((*name).to_owned(), *arrival)))
+            };
+            read.boxed()
+        });
+        let found: Vec<Option<(String, Arrival)>> = at_once(reads.collect()).await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
     /// Forgets claims that nobody will send again; of those that still run, it asks again later. Says how many.
     async fn forget_claims(&self, most: usize) -> Result<usize, StoreError> {
-        let (claims, _) = self.all(&[layout::CLAIMS]).await?;
         let now = self.moment().now;
+        // One that was written a moment ago is not read: it cannot be due.
+        let written_by = now.as_millis() / 1_000 - limits::CLAIM_KEPT.as_millis() / 1_000 + 1;
+        let may_be_due = |one: &Listed| !self.time.is_servers() || one.written <= written_by;
+        let (claims, _) = self.some(&[layout::CLAIMS], may_be_due).await?;
         let due = claims.into_iter().filter_map(|(name, cell)| {
             let claim = cell.claim.clone().filter(|claim| claim.forget_at <= now)?;
             Some((name, claim))
@@ -193,14 +276,13 @@ impl Desk {
         Ok(looked)
     }
 
-    async fn prune_guards(&self, most: usize) -> Result<usize, StoreError> {
-        let (guards, _) = self.all(&[layout::GUARDS]).await?;
+    async fn prune_guards(&self, guards: &[(String, Arc<Cell>)], most: usize) -> Result<usize, StoreError> {
         let now = self.moment().now;
-        let lapsed = guards.into_iter().filter(|(_, cell)| {
+        let lapsed = guards.iter().filter(|(_, cell)| {
             let guard = cell.guard.as_ref();
             guard.is_some_and(|guard| guard.expires_at <= now)
         });
-        let lapsed: Vec<String> = lapsed.take(most).map(|(name, _)| name).collect();
+        let lapsed: Vec<String> = lapsed.take(most).map(|(name, _)| name.clone()).collect();
         let count = lapsed.len();
         each(lapsed, String::clone, |name| {
             async move {

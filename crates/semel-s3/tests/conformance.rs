@@ -1,5 +1,5 @@
-//! The conformance suite on a real S3 server, with races and kills of several processes. Each case has a prefix of
-//! its own.
+//! The conformance suite on a real S3 server, with races and kills of several processes. Each case has a bucket
+//! of its own.
 
 #[path = "server/mod.rs"]
 pub mod server;
@@ -13,7 +13,7 @@ use semel_core::memory::Naming;
 use semel_core::store::Store;
 use semel_core::time::{Clock, ManualClock};
 use semel_s3::{S3Options, S3Store};
-use server::{Kind, Server, fresh_url, options};
+use server::{Kind, Server, fresh_bucket, options};
 use tokio::runtime::Runtime;
 
 /// Keeps connections alive: cases bring runtimes of their own, which come and go.
@@ -52,7 +52,7 @@ fn url(instance: &Instance) -> &String {
 }
 
 fn fresh() -> String {
-    fresh_url(ENDPOINT.get().expect("a server was started"))
+    fresh_bucket(ENDPOINT.get().expect("a server was started"))
 }
 
 impl Harness for S3 {
@@ -80,11 +80,6 @@ impl Harness for S3 {
             store: open(url, namespace, Some(clock)),
             keep,
         }
-    }
-
-    /// A submission is found again in the cell of its key.
-    fn tokens_stand_alone(&self) -> bool {
-        false
     }
 
     /// With a key, the id says which: that is where the job is.

@@ -538,6 +538,36 @@ async fn a_move_may_be_cut_off_anywhere() {
 }
 
 #[tokio::test]
+async fn a_broken_entry_of_leases_stops_no_other_work_and_is_told_of() {
+    let world = World::new();
+    let store = world.open().await;
+    submitted(&store, plain(1)).await;
+    let root = world.names(TOKENS).await[0]
+        .split("/tasks/")
+        .next()
+        .map(str::to_owned);
+    let entry = Path::from(format!(
+        "{}/leases/000000000000001-broken.json",
+        root.expect("a root")
+    ));
+    let broken = PutPayload::from_static(b"{\"version\":");
+    world
+        .bucket
+        .put_opts(&entry, broken, PutOptions::default())
+        .await
+        .expect("it is written");
+    let other = world.open().await;
+    for store in [&store, &other] {
+        world.clock.advance(Millis::from_secs(2));
+        upkeep(store).await;
+        let told = store.doctor(false).await.expect("the store answers");
+        assert_eq!(told.len(), 1, "{told:?}");
+    }
+    let claimed = claim(&other, 1, 1).await;
+    assert!(matches!(complete(&other, &claimed[0]).await, WriteOutcome::Ok(_)));
+}
+
+#[tokio::test]
 async fn a_broken_object_stops_no_other_work_and_is_told_of() {
     let world = World::new();
     let store = world.open().await;

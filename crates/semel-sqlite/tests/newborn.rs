@@ -157,7 +157,7 @@ async fn a_repeated_token_gets_its_first_answer_before_and_after_the_file_is_ope
         }
         let upkeep = UpkeepRequest {
             retention: Retention::default(),
-            budget: 1_000,
+            ..UpkeepRequest::default()
         };
         if opened == 1 {
             store.upkeep(upkeep).await.expect("upkeep");
@@ -246,8 +246,8 @@ async fn nothing_is_lost_on_the_way_into_the_indexes() {
         .expect("the ledger");
     assert_eq!(before.items.len(), 14);
     let request = UpkeepRequest {
-        retention: Retention::default(),
         budget: 10_000,
+        ..UpkeepRequest::default()
     };
     while store.upkeep(request).await.expect("upkeep").more {}
     let after = store.ledger(of_key, Page::first(100)).await.expect("the ledger");

@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use semel_core::error::StoreError;
 use semel_core::store::{Retention, Store, UpkeepReport, UpkeepRequest};
 
 use crate::client::Client;
@@ -35,15 +34,11 @@ const LOOK: Duration = Duration::from_secs(5);
 pub async fn run_once(client: &Client, retention: Retention) -> Result<UpkeepReport, Error> {
     let store = &**client.store();
     schedule::tick_all(store, &mut Anchor::default()).await?;
-    Ok(keep(store, retention).await?)
-}
-
-async fn keep(store: &dyn Store, retention: Retention) -> Result<UpkeepReport, StoreError> {
     let request = UpkeepRequest {
         retention,
         ..UpkeepRequest::default()
     };
-    store.upkeep(request).await
+    Ok(store.upkeep(request).await?)
 }
 
 /// Housekeeping and schedules for as long as it is polled: for a process that has no worker, such as a server.
@@ -58,9 +53,14 @@ pub(crate) async fn run(store: &dyn Store, retention: Retention) {
 
 async fn house(store: &dyn Store, retention: Retention) {
     let mut wait = about(MORE * 10);
+    let request = UpkeepRequest {
+        retention,
+        regular: true,
+        ..UpkeepRequest::default()
+    };
     loop {
         tokio::time::sleep(wait).await;
-        wait = match keep(store, retention).await {
+        wait = match store.upkeep(request).await {
             Ok(report) if report.more => about(MORE),
             Ok(_) => about(EVERY),
             Err(error) => {

@@ -56,7 +56,7 @@ fn leave_keys(rig: &Rig, jobs: usize) -> Result<()> {
             failed: Millis::new(1),
             ledger: Millis::new(1),
         },
-        budget: 1_000,
+        ..UpkeepRequest::default()
     };
     while rig.block_on(rig.store.upkeep(request))?.more {}
     let held = rig.block_on(rig.store.stats())?;

@@ -53,6 +53,7 @@ pub async fn run(session: &Session) -> Result<Exit, Problem> {
             "joins the caller's transaction",
             yes(capabilities.joins_transaction),
         ),
+        ("knows a token with any key", yes(capabilities.tokens_stand_alone)),
         (
             "can be shared by several processes",
             yes(capabilities.shared_by_processes),

@@ -28,6 +28,7 @@ cases![
     "3.5" => a_rejection_and_a_conflict_sent_again_are_the_same_once_the_key_is_free,
     "3.5" => an_observed_submission_sent_again_says_the_same,
     "3.5" => a_submission_sent_again_within_a_batch_is_one_job,
+    "9.1" => a_token_sent_with_another_key_is_known_or_another_submission,
     "3.5" => a_submission_sent_again_to_a_closed_intake_gets_its_answer,
     "3.5" => a_claim_sent_again_gives_the_same_jobs_under_the_same_fence,
     "3.5" => a_claim_sent_again_leaves_out_what_was_settled,
@@ -48,6 +49,34 @@ fn assert_same_answer(world: &World, submission: &Submission, first: &Submitted)
         assert_eq!(named(&second).state, world.state(&named(&second).id));
         assert_eq!(world.picture(), before);
         world.crash();
+    }
+}
+
+/// A mistake of a caller that no store may answer by half: either the token is known, or there are two submissions, each
+/// of which is what it says. Sent again as it was, the first gets its answer on every store.
+fn a_token_sent_with_another_key_is_known_or_another_submission(world: &World) {
+    let submission = keyed();
+    let first = world.submit(submission.clone());
+    let mistaken = Submission {
+        policy: Dedup::explicit("another").into(),
+        ..submission.clone()
+    };
+    let second = world.submit(mistaken.clone());
+    assert_eq!(second.outcome(), Some(Outcome::Accepted));
+    match world.store().capabilities().tokens_stand_alone {
+        true => {
+            assert_eq!(second.id(), first.id());
+            assert_eq!(world.count(Counter::Accepted), 1);
+        }
+        false => {
+            assert_ne!(second.id(), first.id());
+            assert_eq!(world.count(Counter::Accepted), 2);
+            assert_same_answer(world, &mistaken, &second);
+        }
+    }
+    assert_same_answer(world, &submission, &first);
+    for answer in [&first, &second] {
+        assert_eq!(world.state(&named(answer).id), State::Queued);
     }
 }
 

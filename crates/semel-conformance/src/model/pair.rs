@@ -69,11 +69,6 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Whether a token is known whatever it is sent with.
-    pub(super) fn tokens_stand_alone(&self) -> bool {
-        self.harness.tokens_stand_alone()
-    }
-
     /// Two empty stores on one clock.
     pub(super) fn new(harness: &'a dyn Harness, seed: u64) -> Self {
         let namespace = name("default");

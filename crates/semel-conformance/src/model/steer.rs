@@ -107,6 +107,7 @@ impl Run<'_> {
         let request = UpkeepRequest {
             retention: self.retention,
             budget,
+            regular: false,
         };
         let answers = self
             .ask(("upkeep", 1), request, async |store, _| {

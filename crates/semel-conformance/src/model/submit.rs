@@ -50,7 +50,7 @@ impl Run<'_> {
         };
         if self.rng.once_in(5) {
             let other = self.any_submission();
-            submission = match self.tokens_stand_alone() {
+            submission = match self.capabilities.tokens_stand_alone {
                 true => Submission {
                     token: submission.token,
                     ..other

@@ -109,6 +109,7 @@ pub(super) fn capabilities() -> Capabilities {
         clock_resolution: Millis::new(1),
         key_search: true,
         joins_transaction: false,
+        tokens_stand_alone: true,
         shared_by_processes: false,
     }
 }

@@ -8,7 +8,9 @@ use crate::time::{Millis, Timestamp};
 
 impl Inner {
     pub(super) fn upkeep(&mut self, request: UpkeepRequest, moment: Moment) -> UpkeepReport {
-        let UpkeepRequest { retention, budget } = request;
+        let UpkeepRequest {
+            retention, budget, ..
+        } = request;
         let expired = self.expire(budget, moment);
         let (pruned, stubbed) = self.prune_jobs(&retention, budget, moment);
         let ledger = self.ledger.prune(before(moment.now, retention.ledger), budget);

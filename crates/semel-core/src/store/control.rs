@@ -225,6 +225,9 @@ pub struct UpkeepRequest {
     pub retention: Retention,
     /// At most this many rows of each kind, so that no step is long.
     pub budget: usize,
+    /// One of the rounds that many processes make all the time: a store where a round is expensive may leave out what
+    /// another process has done a moment ago, or is doing.
+    pub regular: bool,
 }
 
 impl Default for UpkeepRequest {
@@ -232,6 +235,7 @@ impl Default for UpkeepRequest {
         UpkeepRequest {
             retention: Retention::default(),
             budget: 1_000,
+            regular: false,
         }
     }
 }

@@ -148,6 +148,8 @@ pub struct Capabilities {
     pub key_search: bool,
     /// Whether a submission can join the caller's own transaction.
     pub joins_transaction: bool,
+    /// Whether a token is known whatever key it is sent with; otherwise only with the key it came with.
+    pub tokens_stand_alone: bool,
     /// Whether several processes can share it.
     pub shared_by_processes: bool,
 }

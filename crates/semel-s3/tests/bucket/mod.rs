@@ -263,11 +263,6 @@ impl Harness for Memory {
         }
     }
 
-    /// A submission is found again in the cell of its key.
-    fn tokens_stand_alone(&self) -> bool {
-        false
-    }
-
     /// With a key, the id says which: that is where the job is.
     fn job_id(&self) -> Naming {
         |token, key| match key {

@@ -5,8 +5,8 @@ use super::{Answer, Cell, ENTRIES, JOBS, Job, Phase, Ticket, World, Write};
 /// What a client is there for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
-    /// Sends a submission; sent again it is another client. Its hint has a name of its own, the placement.
-    Submit { id: u8, placement: u8 },
+    /// Sends a submission; sent again it is another client.
+    Submit { id: u8 },
     /// Goes for hints and for lease entries that are due, so many times. A job it runs is completed; or as well kept for
     /// longer, or given back.
     Work { rounds: u8, completes: bool },
@@ -38,6 +38,10 @@ pub enum Broken {
     VisitFromMemory,
     /// A loser takes its hint back although its write may still be done.
     HintWithdrawnInDoubt,
+    /// Two who give a job its next place advertise it under the same name.
+    NamesShared,
+    /// The copy of one move is written over that of another.
+    CopyOverwritten,
     /// A move is not announced.
     MoveUnannounced,
     /// Whatever copy is there is emptied.
@@ -49,8 +53,15 @@ pub enum Broken {
 }
 
 const OVER: u8 = u8::MAX;
-/// The first placement of a job whose submission was sent again: the names of its hints are others.
-pub const AGAIN: u8 = 4;
+/// Names that the hints of one place in the index can have: one for each client, as each draws its own.
+const NAMES: u8 = 8;
+/// Names that hints of a job can have.
+const HINTS: u8 = 32;
+
+/// Which of its places in the index the name of a hint is about.
+pub fn nth(placement: u8) -> u8 {
+    placement / NAMES
+}
 
 /// A client, between two requests.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -118,7 +129,7 @@ pub fn step(world: &World, n: usize, broken: Broken, next: &mut Next) {
         next,
     };
     match client.kind {
-        Kind::Submit { id, placement } => turn.submit(client, id, placement),
+        Kind::Submit { id } => turn.submit(client, id, n as u8),
         Kind::Work { .. } if client.at < 20 => turn.claim(client),
         Kind::Work { .. } if client.at < 30 => turn.visit(client),
         Kind::Work { .. } => turn.run(client),
@@ -131,6 +142,11 @@ pub fn step(world: &World, n: usize, broken: Broken, next: &mut Next) {
 
 fn bit(n: u8) -> u8 {
     1 << n
+}
+
+/// The bit of a hint.
+fn hint_bit(placement: u8) -> u32 {
+    1 << placement
 }
 
 impl Turn<'_> {
@@ -156,6 +172,30 @@ impl Turn<'_> {
                 rounds: client.rounds.saturating_sub(1),
                 writes: client.writes,
                 ..Client::new(client.kind)
+            }
+        });
+    }
+
+    /// The next place of a job, under a name of this client's own.
+    fn next(&self, placement: u8) -> u8 {
+        let name = match self.broken {
+            Broken::NamesShared => 0,
+            _ => self.n as u8,
+        };
+        (nth(placement) + 1) * NAMES + name
+    }
+
+    /// Takes back the hint of a write that was refused, if the cell is another one by now and does not have the write.
+    fn withdraw(&mut self, at: u8) {
+        let Client { cell, job: id, .. } = self.world.clients[self.n];
+        let now = self.world.cell;
+        let written = now.is_some_and(|now| self.wrote(now.wrote));
+        let job = cell.and_then(|cell| cell.job(id));
+        let hint = job.map(|job| self.next(job.placement));
+        let lost = now != cell && !written;
+        self.go(at, |world, _| {
+            if let Some(hint) = hint.filter(|_| lost) {
+                world.hints[id as usize] &= !hint_bit(hint);
             }
         });
     }
@@ -301,7 +341,7 @@ impl Turn<'_> {
                 }
             },
             5 if self.broken == Broken::HintLater => self.go(6, |_, _| {}),
-            5 => self.go(6, |world, _| world.hints[id as usize] |= bit(placement)),
+            5 => self.go(6, |world, _| world.hints[id as usize] |= hint_bit(placement)),
             6 => {
                 let job = Job {
                     id,
@@ -336,9 +376,9 @@ impl Turn<'_> {
                     (now != cell || self.broken == Broken::HintWithdrawnInDoubt) && !written && !is_its;
                 self.go(if lost { 8 } else { 0 }, |_, _| {});
             }
-            8 => self.go(0, |world, _| world.hints[id as usize] &= !bit(placement)),
+            8 => self.go(0, |world, _| world.hints[id as usize] &= !hint_bit(placement)),
             9 => self.answer(id, Answer::Duplicate(client.job)),
-            10 => self.go(11, |world, _| world.hints[id as usize] |= bit(placement)),
+            10 => self.go(11, |world, _| world.hints[id as usize] |= hint_bit(placement)),
             _ => self.answer(id, Answer::Accepted),
         }
     }
@@ -360,7 +400,7 @@ impl Turn<'_> {
         match client.at {
             0 => {
                 for id in 0..JOBS as u8 {
-                    for hint in (0..8).filter(|hint| self.world.hints[id as usize] >> hint & 1 == 1) {
+                    for hint in (0..HINTS).filter(|hint| self.world.hints[id as usize] >> hint & 1 == 1) {
                         self.go(1, |_, client| (client.job, client.hint) = (id, hint));
                     }
                 }
@@ -388,10 +428,10 @@ impl Turn<'_> {
                     }
                     // Ahead of its job, which may still come.
                     None => self.go(37, |_, _| {}),
-                    Some(job) if hint > job.placement => self.go(37, |_, _| {}),
+                    Some(job) if nth(hint) > nth(job.placement) => self.go(37, |_, _| {}),
                     Some(job) if job.phase == Phase::Running => self.go(7, |_, _| {}),
                     Some(job) if job.phase == Phase::Waiting => {
-                        self.go(8, |world, _| world.hints[id as usize] |= bit(job.placement));
+                        self.go(8, |world, _| world.hints[id as usize] |= hint_bit(job.placement));
                     }
                     Some(_) => self.go(8, |_, _| {}),
                 }
@@ -436,7 +476,7 @@ impl Turn<'_> {
                 world.entries[world.made as usize] = Some(id);
                 world.made += 1;
             }),
-            _ => self.go(37, |world, _| world.hints[id as usize] &= !bit(hint)),
+            _ => self.go(37, |world, _| world.hints[id as usize] &= !hint_bit(hint)),
         }
     }
 
@@ -456,7 +496,7 @@ impl Turn<'_> {
             }),
             30 => self.go(31, |_, _| {}),
             31 => self.go(if later { 43 } else { 32 }, |world, _| {
-                world.hints[id as usize] &= !bit(hint)
+                world.hints[id as usize] &= !hint_bit(hint)
             }),
             43 => self.go(32, |world, client| {
                 world.entries[client.entry as usize] = Some(id)
@@ -498,18 +538,18 @@ impl Turn<'_> {
                     },
                     _ => Job {
                         phase: Phase::Waiting,
-                        placement: job.placement + 1,
+                        placement: self.next(job.placement),
                         ..job
                     },
                 };
                 if client.at == 34 {
-                    return match new.placement % AGAIN < 3 {
-                        true => self.go(36, |world, _| world.hints[id as usize] |= bit(new.placement)),
+                    return match nth(new.placement) < 3 {
+                        true => self.go(36, |world, _| world.hints[id as usize] |= hint_bit(new.placement)),
                         false => self.go(OVER, |_, _| {}),
                     };
                 }
                 let again = client.at + 5;
-                let extends = client.at == 35;
+                let (extends, places) = (client.at == 35, client.at == 36);
                 self.write(
                     Write::Cell {
                         over: Some(cell),
@@ -520,12 +560,16 @@ impl Turn<'_> {
                         client.at = match came {
                             Came::Done if extends => 39,
                             Came::Done => 37,
+                            Came::Refused if places => 44,
                             _ => again,
                         };
                     },
                 );
             }
             38 | 41 => self.read(client.at - 5),
+            // Refused: the place it has advertised is not taken, and advertised anew.
+            44 => self.withdraw(45),
+            45 => self.read(34),
             // Whether the heartbeat was written is asked of the cell.
             40 => {
                 let extended = self.world.cell.and_then(|cell| cell.job(id));
@@ -563,8 +607,9 @@ impl Turn<'_> {
                 let job = client.cell.and_then(|cell| cell.job(id));
                 let expired = |job: &Job| job.phase == Phase::Running && job.lease < self.world.past;
                 match job.filter(expired) {
-                    Some(job) if job.placement % AGAIN < 2 => {
-                        self.go(22, |world, _| world.hints[id as usize] |= bit(job.placement + 1));
+                    Some(job) if nth(job.placement) < 2 => {
+                        let next = self.next(job.placement);
+                        self.go(22, |world, _| world.hints[id as usize] |= hint_bit(next));
                     }
                     Some(_) => self.go(OVER, |_, _| {}),
                     None => self.go(23, |_, _| {}),
@@ -575,7 +620,7 @@ impl Turn<'_> {
                 let Some(job) = cell.job(id) else { return };
                 let new = cell.with(Job {
                     phase: Phase::Waiting,
-                    placement: job.placement + 1,
+                    placement: self.next(job.placement),
                     ..job
                 });
                 self.write(
@@ -585,10 +630,15 @@ impl Turn<'_> {
                     },
                     0,
                     |_, client, came| {
-                        client.at = if came == Came::Done { 23 } else { 20 };
+                        client.at = match came {
+                            Came::Done => 23,
+                            Came::Refused => 25,
+                            Came::Unknown => 20,
+                        };
                     },
                 );
             }
+            25 => self.withdraw(20),
             23 => self.go(24, |world, _| world.entries[entry as usize] = None),
             _ => self.finish(),
         }
@@ -632,6 +682,11 @@ impl Turn<'_> {
                 };
                 if client.ticket.is_some_and(|ticket| ticket.copy == copy) {
                     return self.go(5, |_, _| {});
+                }
+                let others = client.ticket.and_then(|ticket| ticket.copy);
+                if others.is_some_and(|(_, its)| its != by) && self.broken != Broken::CopyOverwritten {
+                    // That of another move, which may be about to count on it.
+                    return self.go(OVER, |_, _| {});
                 }
                 let over = client.ticket;
                 self.write(Write::Ticket { of: id, over, new }, 0, |_, client, came| {
@@ -686,13 +741,18 @@ impl Turn<'_> {
                     },
                 );
             }
-            (1, Some(job)) if cell.holder().is_none() && job.placement % AGAIN < 2 => {
-                self.go(3, |world, _| world.hints[id as usize] |= bit(job.placement + 1));
+            (1, Some(job)) if cell.holder().is_none() && nth(job.placement) < 2 => {
+                let next = self.next(job.placement);
+                self.go(3, |world, client| {
+                    client.job = id;
+                    world.hints[id as usize] |= hint_bit(next);
+                });
             }
+            (4, _) => self.withdraw(0),
             (3, Some(job)) => {
                 let new = cell.with(Job {
                     phase: Phase::Waiting,
-                    placement: job.placement + 1,
+                    placement: self.next(job.placement),
                     ..job
                 });
                 let new = Cell { last: id, ..new };
@@ -703,7 +763,11 @@ impl Turn<'_> {
                     },
                     0,
                     |_, client, came| {
-                        client.at = if came == Came::Done { OVER } else { 0 };
+                        client.at = match came {
+                            Came::Done => OVER,
+                            Came::Refused => 4,
+                            Came::Unknown => 0,
+                        };
                     },
                 );
             }
@@ -732,17 +796,25 @@ impl Turn<'_> {
         let cell = client.cell.unwrap_or_default();
         let moving = |by: u8| {
             let mut movers = self.world.clients.iter();
-            movers.any(|other| matches!(other.kind, Kind::MoveOut { by: its, .. } if its == by && other.at < OVER && other.at > 0))
+            movers.any(|other| {
+                matches!(other.kind, Kind::MoveOut { by: its, .. } if its == by)
+                    && other.at < OVER
+                    && (other.at > 0 || other.writes > 0)
+            })
         };
-        let dead = |id: u8| (0..8).find(|by| cell.dead[id as usize] & bit(*by) != 0);
+        // A move that is over when the cell is read: who made it has said so or died, and no write of it is on its way.
+        let over = (0..8).filter(|by| self.broken == Broken::AnyCopyEmptied || !moving(*by));
+        let over = over.fold(0, |over, by| over | bit(by));
+        let over = if self.world.late.is_none() { over } else { 0 };
+        let dead = |id: u8| (0..8).find(|by| cell.dead[id as usize] & client.entry & bit(*by) != 0);
         let found = (0..JOBS as u8).find_map(|id| Some((id, dead(id)?)));
         let early = self.broken == Broken::ForgottenEarly;
         match (client.at, found) {
-            (0, _) => self.read(1),
+            (0, _) => self.go(1, |world, client| {
+                client.cell = world.cell;
+                client.entry = over;
+            }),
             (_, None) => self.go(OVER, |_, _| {}),
-            (1, Some((_, by))) if moving(by) && self.broken != Broken::AnyCopyEmptied => {
-                self.go(OVER, |_, _| {})
-            }
             (1, Some(_)) if early => self.go(4, |_, _| {}),
             (1, Some((id, _))) => self.go(2, |world, client| client.ticket = world.tickets[id as usize]),
             (2, Some((id, by))) => match client.ticket {

@@ -9,7 +9,9 @@
 mod clients;
 mod search;
 
-pub use clients::{AGAIN, Broken, Client, Kind};
+pub use clients::{Broken, Client, Kind};
+
+use clients::nth;
 pub use search::search;
 
 /// Jobs, each of one submission: a job is named as the token it came with.
@@ -100,7 +102,7 @@ pub struct World {
     pub cell: Option<Cell>,
     pub tickets: [Option<Ticket>; JOBS],
     /// By job, a bit per placement.
-    pub hints: [u8; JOBS],
+    pub hints: [u32; JOBS],
     /// The job each lease entry is about.
     pub entries: [Option<u8>; ENTRIES as usize],
     /// Entries that were made. They run out in this order.
@@ -133,6 +135,33 @@ impl World {
             deleted: 0,
             answers: [None; JOBS],
         }
+    }
+
+    /// The same, later: these jobs are in the cell, the last of them had the key last. One that runs has a lease that
+    /// is over.
+    #[must_use]
+    pub fn after(mut self, phases: &[Phase]) -> Self {
+        let mut cell = Cell::default();
+        for (id, phase) in (0..).zip(phases.iter().copied()) {
+            cell = cell.with(Job {
+                id,
+                phase,
+                placement: 0,
+                lease: 0,
+            });
+            cell.last = id;
+            self.ever |= 1 << id;
+            match phase {
+                Phase::Waiting => self.hints[id as usize] = 1,
+                Phase::Running => {
+                    self.entries[0] = Some(id);
+                    (self.made, self.past) = (1, 1);
+                }
+                Phase::Ended => {}
+            }
+        }
+        self.cell = Some(cell);
+        self
     }
 
     /// A job, wherever it is.
@@ -208,7 +237,7 @@ impl World {
             let Some(job) = self.find(id) else { continue };
             let hinted = |placement: u8| self.hints[id as usize] >> placement & 1 == 1;
             // A worker who comes by a hint that is behind its job sees to the entry of where the job is now.
-            let led_to = (0..=job.placement).any(hinted);
+            let led_to = (0..32).any(|hint| hinted(hint) && nth(hint) <= nth(job.placement));
             let looked_after = |entry: u8| entry >= job.lease && self.entries[entry as usize] == Some(id);
             match job.phase {
                 Phase::Waiting if !led_to => return Err(format!("job {id} waits, and nobody will find it")),

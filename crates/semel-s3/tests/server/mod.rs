@@ -15,6 +15,15 @@ use tempfile::TempDir;
 /// The bucket that every server has.
 const BUCKET: &str = "semel-tests";
 
+/// moto, one request at a time: by itself it answers several at once, and looks at the condition of a write and writes
+/// in two steps, between which another write fits.
+const ONE_AT_A_TIME: &str = "
+import sys
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import run_simple
+run_simple('127.0.0.1', int(sys.argv[1]), DomainDispatcherApplication(create_backend_app), threaded=False)
+";
+
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -55,30 +64,12 @@ impl Server {
             if self.process.try_wait().is_ok_and(|ended| ended.is_some()) {
                 return false;
             }
-            if self
-                .request("PUT", &format!("/{BUCKET}"))
-                .is_some_and(|answer| answer.contains(" 200"))
-            {
+            if makes_bucket(&format!("127.0.0.1:{}", self.port), BUCKET) {
                 return true;
             }
             std::thread::sleep(Duration::from_millis(25));
         }
         false
-    }
-
-    fn request(&self, method: &str, path: &str) -> Option<String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
-        stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
-        let authorization = "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0";
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nAuthorization: {authorization}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
-            self.port
-        )
-        .ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        answer.lines().next().map(str::to_owned)
     }
 
     /// A place nobody else has.
@@ -107,6 +98,35 @@ pub fn fresh_url(endpoint: &str) -> String {
     format!("s3://{BUCKET}/{drawn:016x}?region=us-east-1&endpoint={endpoint}")
 }
 
+/// A bucket of an endpoint that nobody else has. Both servers look at every name of a bucket to list a few of them, so
+/// that many places in one bucket would make each of them slow.
+pub fn fresh_bucket(endpoint: &str) -> String {
+    let place = fresh_url(endpoint);
+    let drawn = place.trim_start_matches(&format!("s3://{BUCKET}/"));
+    let (drawn, rest) = drawn.split_once('?').expect("a URL with parameters");
+    let host = endpoint.trim_start_matches("http://");
+    let bucket = format!("semel-{drawn}");
+    assert!(makes_bucket(host, &bucket), "{endpoint} makes no bucket");
+    format!("s3://{bucket}/suite?{rest}")
+}
+
+/// Makes a bucket; says whether the server did.
+fn makes_bucket(host: &str, bucket: &str) -> bool {
+    let ask = || {
+        let mut stream = TcpStream::connect(host)?;
+        stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+        let authorization = "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0";
+        write!(
+            stream,
+            "PUT /{bucket} HTTP/1.1\r\nHost: {host}\r\nAuthorization: {authorization}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+        )?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        std::io::Result::Ok(answer)
+    };
+    ask().is_ok_and(|answer| answer.lines().next().is_some_and(|line| line.contains(" 200")))
+}
+
 /// The options of such a place.
 pub fn options(url: &str) -> S3Options {
     S3Options {
@@ -118,7 +138,7 @@ pub fn options(url: &str) -> S3Options {
 fn launch(kind: Kind, port: u16, directory: &TempDir) -> Child {
     let program = programs().join(match kind {
         Kind::Ministack => "ministack",
-        Kind::Moto => "moto_server",
+        Kind::Moto => "python3",
     });
     // It ends with the test, also where that is killed.
     let mut command = Command::new("setpriv");
@@ -128,7 +148,7 @@ fn launch(kind: Kind, port: u16, directory: &TempDir) -> Child {
             .env("IOT_MTLS_ENABLED", "0")
             .env("BIND_HOST", "127.0.0.1")
             .env("GATEWAY_PORT", port.to_string()),
-        Kind::Moto => command.args(["-H", "127.0.0.1", "-p", &port.to_string()]),
+        Kind::Moto => command.args(["-c", ONE_AT_A_TIME, &port.to_string()]),
     };
     command
         .current_dir(directory.path())

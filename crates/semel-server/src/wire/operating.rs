@@ -137,6 +137,7 @@ pub struct CapabilitySheet {
     clock_resolution_ms: i64,
     key_search: bool,
     joins_transaction: bool,
+    tokens_stand_alone: bool,
     shared_by_processes: bool,
 }
 
@@ -151,6 +152,7 @@ impl From<Capabilities> for CapabilitySheet {
             clock_resolution_ms: found.clock_resolution.as_millis(),
             key_search: found.key_search,
             joins_transaction: found.joins_transaction,
+            tokens_stand_alone: found.tokens_stand_alone,
             shared_by_processes: found.shared_by_processes,
         }
     }

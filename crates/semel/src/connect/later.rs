@@ -156,6 +156,7 @@ impl Inspect for Later {
                 clock_resolution: Millis::from_secs(1),
                 key_search: false,
                 joins_transaction: false,
+                tokens_stand_alone: false,
                 shared_by_processes: false,
             },
         }
