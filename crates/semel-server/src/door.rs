@@ -13,6 +13,7 @@ use axum::response::Response;
 use crate::app::App;
 use crate::problem::Problem;
 use crate::role::{Caller, Role};
+use crate::room::Held;
 use crate::{clock, ids, metrics, sessions};
 
 /// Names a request, in and out.
@@ -33,8 +34,11 @@ pub async fn enter(State(app): State<App>, mut request: Request, next: Next) -> 
         Ok(()) => who(&app, &told).await,
         Err(problem) => Err(problem),
     };
+    // Dropped with the answer: what a handler made of a large body lasts as long as the handler.
+    let held = Held::default();
     let response = match admitted {
         Ok(caller) => {
+            request.extensions_mut().insert(held.clone());
             if let Some(caller) = caller {
                 request.extensions_mut().insert(caller);
             }
@@ -42,7 +46,8 @@ pub async fn enter(State(app): State<App>, mut request: Request, next: Next) -> 
         }
         Err(problem) => axum::response::IntoResponse::into_response(problem),
     };
-    let response = finish(response, &id, is_page, &path);
+    drop(held);
+    let response = finish(app.room.hold_answer(response), &id, is_page, &path);
     let took = begun.elapsed();
     metrics::request(response.status(), took);
     tracing::debug!(
@@ -120,12 +125,15 @@ fn is_safe(method: &Method) -> bool {
 
 async fn who(app: &App, told: &Told) -> Result<Option<Caller>, Problem> {
     let headers = &told.credentials;
-    if let Some(said) = headers.get(header::AUTHORIZATION) {
-        let token = said.to_str().ok().and_then(bearer);
+    let mut authorizations = headers.get_all(header::AUTHORIZATION).iter();
+    if let Some(said) = authorizations.next() {
+        // Two of them could be read differently by whoever passed the request on.
+        let is_only = authorizations.next().is_none();
+        let token = said.to_str().ok().filter(|_| is_only).and_then(bearer);
         let Some(token) = token else {
             return Err(Problem::new(
                 "unauthorized",
-                "Authorization has to be Bearer and a token",
+                "Authorization has to be Bearer and a token, once",
             ));
         };
         let found = app.keyring.caller(&app.client, token).await?;
@@ -142,7 +150,8 @@ async fn who(app: &App, told: &Told) -> Result<Option<Caller>, Problem> {
         // not start without a token.
         return Ok(told.is_direct.then(Caller::local));
     }
-    let Some(token) = sessions::of_request(headers).and_then(|secret| app.sessions.token(&secret)) else {
+    let mut secrets = sessions::of_request(headers, app.settings.listen.port());
+    let Some(token) = secrets.find_map(|secret| app.sessions.token(secret)) else {
         return Ok(None);
     };
     Ok(app.keyring.signed_in(&app.client, &token).await?)
