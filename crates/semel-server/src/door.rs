@@ -6,7 +6,7 @@ pub use origin::{Hosts, check_embedding, check_origin};
 
 use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderName};
-use axum::http::{HeaderMap, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
 
@@ -27,7 +27,7 @@ pub async fn enter(State(app): State<App>, mut request: Request, next: Next) -> 
     let id = request_id(request.headers());
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
-    let is_page = wants_page(&request);
+    let page = wants_page(&request).then(|| request.uri().clone());
     let checked = check(&app, &request);
     let told = Told::of(&app, &request);
     let admitted = match checked {
@@ -47,7 +47,7 @@ pub async fn enter(State(app): State<App>, mut request: Request, next: Next) -> 
         Err(problem) => axum::response::IntoResponse::into_response(problem),
     };
     drop(held);
-    let response = finish(app.room.hold_answer(response), &id, is_page, &path);
+    let response = finish(app.room.hold_answer(response), &id, page.as_ref());
     let took = begun.elapsed();
     metrics::request(response.status(), took);
     tracing::debug!(
@@ -177,11 +177,12 @@ fn wants_page(request: &Request) -> bool {
     !request.uri().path().starts_with("/v1/") && accepts.is_some_and(|accepts| accepts.contains("text/html"))
 }
 
-fn finish(mut response: Response, id: &str, is_page: bool, path: &str) -> Response {
+/// `page` is the page that was asked for, if it was one.
+fn finish(mut response: Response, id: &str, page: Option<&Uri>) -> Response {
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
-        response = match is_page {
-            true => crate::pages::problem(&problem, id, path),
-            false => problem.answer(id),
+        response = match page {
+            Some(page) => crate::pages::problem(&problem, id, page),
+            None => problem.answer(id),
         };
     }
     let headers = response.headers_mut();
