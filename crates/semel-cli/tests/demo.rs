@@ -1,7 +1,9 @@
 //! The seeds' four scenarios with real processes: producers, workers that are killed, an outside world (contract 2.8,
 //! 1.1, 1.5, 5.1, 5.2).
 
-use std::process::Command;
+use std::io::{BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -67,4 +69,42 @@ fn a_kept_demo_can_be_looked_at_and_is_not_run_over() {
         .expect("it answers");
     assert_eq!(again.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&again.stderr).contains("already"));
+}
+
+/// The overview of the dashboard at a URL.
+fn overview(url: &str) -> String {
+    let address = url.trim_start_matches("http://").trim_end_matches('/');
+    let mut stream = TcpStream::connect(address).expect("the dashboard listens");
+    let head = format!("GET / HTTP/1.1\r\nHost: {address}\r\nAccept: text/html\r\nConnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).expect("it hears");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    answer
+}
+
+#[test]
+fn the_dashboard_is_up_meanwhile_and_until_somebody_ends_it() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_semel"))
+        .args(["demo", "--json", "--seconds", "2", "--serve"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the demo runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("its output"));
+    let mut said = serde_json::Deserializer::from_reader(&mut lines).into_iter::<Value>();
+    let first = said.next().expect("an address").expect("JSON");
+    let url = first["url"].as_str().expect("an address").to_owned();
+    assert!(overview(&url).contains("<h1>Overview</h1>"));
+    let tally = said.next().expect("a tally").expect("JSON");
+    assert_eq!(tally["scenarios"].as_array().map(Vec::len), Some(4), "{tally}");
+    assert!(
+        overview(&url).contains("Work flows"),
+        "the demo is over, the dashboard is not"
+    );
+    let told = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status()
+        .expect("kill runs");
+    assert!(told.success());
+    assert!(child.wait().expect("it ends").success());
 }

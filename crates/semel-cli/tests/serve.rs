@@ -110,8 +110,9 @@ fn status_says_whether_work_flows() {
     assert_eq!(stuck.json()["alerts"][0]["alert"], "no_worker");
     let told = stage.run(&["status"]);
     assert!(told.out.contains("semel work --task thumbnail"), "{told:#?}");
+    assert!(told.out.contains("1 of 11 alerts fires."), "{told:#?}");
     assert_eq!(stage.run(&["jobs", "cancel", &id]).code, 0);
     let fine = stage.run(&["status"]);
     assert_eq!(fine.code, 0, "{fine:#?}");
-    assert!(fine.out.contains("Work flows"), "{fine:#?}");
+    assert!(fine.out.contains("\nWork flows: no alert fires.\n"), "{fine:#?}");
 }

@@ -12,6 +12,7 @@ use crate::alerts::Thresholds;
 use crate::leases::Leases;
 use crate::outbox::Outbox;
 use crate::role::Caller;
+use crate::room::Room;
 use crate::sessions::Sessions;
 use crate::sight::Sight;
 use crate::stream::Hub;
@@ -72,6 +73,8 @@ pub struct Parts {
     pub sessions: Sessions,
     /// Long polls and streams, bounded.
     pub turns: Turns,
+    /// Large bodies, bounded.
+    pub room: Room,
     /// What was seen of the store within the last second.
     pub sight: Sight,
     /// Who watches.
@@ -91,6 +94,7 @@ impl App {
             keyring: Keyring::default(),
             sessions: Sessions::default(),
             turns: Turns::default(),
+            room: Room::default(),
             sight: Sight::default(),
             hub: Hub::default(),
             leases: Leases::default(),

@@ -2,21 +2,25 @@
 
 use std::time::Duration;
 
-use axum::RequestExt;
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 
 use crate::app::App;
 use crate::problem::Problem;
+use crate::role::Caller;
+use crate::room::Held;
 
 /// Bytes of a body.
 pub const BODY_BYTES: usize = 1024 * 1024;
 /// Bytes of the body of a batch.
 pub const BATCH_BYTES: usize = 16 * 1024 * 1024;
+/// Bytes of a body that anybody may send who reaches the server.
+const OPEN_BYTES: usize = 4 * 1024;
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(30);
 
@@ -47,27 +51,27 @@ pub struct NamedTwice(pub String, pub String);
 impl<T: DeserializeOwned> FromRequest<App> for Said<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, _: &App) -> Result<Self, Problem> {
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         check_type(request.headers())?;
-        parse(&read(request, BODY_BYTES).await?).map(Said)
+        parse(&read(request, app, BODY_BYTES).await?).map(Said)
     }
 }
 
 impl<T: DeserializeOwned> FromRequest<App> for SaidMuch<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, _: &App) -> Result<Self, Problem> {
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         check_type(request.headers())?;
-        parse(&read(request, BATCH_BYTES).await?).map(SaidMuch)
+        parse(&read(request, app, BATCH_BYTES).await?).map(SaidMuch)
     }
 }
 
 impl<T: DeserializeOwned + Default> FromRequest<App> for MaybeSaid<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, _: &App) -> Result<Self, Problem> {
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let headers = request.headers().clone();
-        let body = read(request, BODY_BYTES).await?;
+        let body = read(request, app, BODY_BYTES).await?;
         if body.is_empty() && !headers.contains_key(header::CONTENT_TYPE) {
             return Ok(MaybeSaid(T::default()));
         }
@@ -136,26 +140,53 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// Reads a body up to a bound: what comes after is never kept.
-async fn read(request: Request, most: usize) -> Result<bytes::Bytes, Problem> {
-    let too_large = || Problem::new("too_large", format!("the body has more than {most} bytes"));
+async fn read(request: Request, app: &App, most: usize) -> Result<Bytes, Problem> {
+    // A stranger can say who it is, and that is short.
+    let is_known = request.extensions().get::<Caller>().is_some();
+    let most = if is_known { most } else { OPEN_BYTES };
     let told: Option<usize> = request
         .headers()
         .get(header::CONTENT_LENGTH)
         .and_then(|length| length.to_str().ok()?.parse().ok());
     if told.is_some_and(|length| length > most) {
-        return Err(too_large());
+        return Err(too_large(most));
     }
-    let body: Body = request.with_limited_body().into_body();
-    let collected = tokio::time::timeout(BODY_TIME, Limited::new(body, most).collect()).await;
-    match collected {
-        Err(_) => Err(Problem::new(
+    let held = request.extensions().get::<Held>().cloned().unwrap_or_default();
+    let body = request.into_body();
+    let collected = tokio::time::timeout(BODY_TIME, collect(body, app, &held, most));
+    collected.await.unwrap_or_else(|_| {
+        Err(Problem::new(
             "timeout",
             format!("the body did not arrive within {} s", BODY_TIME.as_secs()),
-        )),
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(Problem::invalid("the body ended before it was whole")),
+        ))
+    })
+}
+
+async fn collect(mut body: Body, app: &App, held: &Held, most: usize) -> Result<Bytes, Problem> {
+    let mut whole = Bytes::new();
+    let mut pieces = BytesMut::new();
+    let mut length = 0;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Problem::invalid("the body ended before it was whole"))?;
+        let Ok(piece) = frame.into_data() else { continue };
+        length += piece.len();
+        if length > most {
+            return Err(too_large(most));
+        }
+        held.grow(&app.room, length, piece.len())?;
+        // Most bodies are one piece, which need not be copied.
+        if whole.is_empty() && pieces.is_empty() {
+            whole = piece;
+            continue;
+        }
+        pieces.extend_from_slice(&std::mem::take(&mut whole));
+        pieces.extend_from_slice(&piece);
     }
+    Ok(if pieces.is_empty() { whole } else { pieces.freeze() })
+}
+
+fn too_large(most: usize) -> Problem {
+    Problem::new("too_large", format!("the body has more than {most} bytes"))
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {

@@ -6,13 +6,14 @@ pub use origin::{Hosts, check_embedding, check_origin};
 
 use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderName};
-use axum::http::{HeaderMap, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
 
 use crate::app::App;
 use crate::problem::Problem;
 use crate::role::{Caller, Role};
+use crate::room::Held;
 use crate::{clock, ids, metrics, sessions};
 
 /// Names a request, in and out.
@@ -26,15 +27,18 @@ pub async fn enter(State(app): State<App>, mut request: Request, next: Next) -> 
     let id = request_id(request.headers());
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
-    let is_page = wants_page(&request);
+    let page = wants_page(&request).then(|| request.uri().clone());
     let checked = check(&app, &request);
     let told = Told::of(&app, &request);
     let admitted = match checked {
         Ok(()) => who(&app, &told).await,
         Err(problem) => Err(problem),
     };
+    // Dropped with the answer: what a handler made of a large body lasts as long as the handler.
+    let held = Held::default();
     let response = match admitted {
         Ok(caller) => {
+            request.extensions_mut().insert(held.clone());
             if let Some(caller) = caller {
                 request.extensions_mut().insert(caller);
             }
@@ -42,7 +46,8 @@ pub async fn enter(State(app): State<App>, mut request: Request, next: Next) -> 
         }
         Err(problem) => axum::response::IntoResponse::into_response(problem),
     };
-    let response = finish(response, &id, is_page, &path);
+    drop(held);
+    let response = finish(app.room.hold_answer(response), &id, page.as_ref());
     let took = begun.elapsed();
     metrics::request(response.status(), took);
     tracing::debug!(
@@ -120,12 +125,15 @@ fn is_safe(method: &Method) -> bool {
 
 async fn who(app: &App, told: &Told) -> Result<Option<Caller>, Problem> {
     let headers = &told.credentials;
-    if let Some(said) = headers.get(header::AUTHORIZATION) {
-        let token = said.to_str().ok().and_then(bearer);
+    let mut authorizations = headers.get_all(header::AUTHORIZATION).iter();
+    if let Some(said) = authorizations.next() {
+        // Two of them could be read differently by whoever passed the request on.
+        let is_only = authorizations.next().is_none();
+        let token = said.to_str().ok().filter(|_| is_only).and_then(bearer);
         let Some(token) = token else {
             return Err(Problem::new(
                 "unauthorized",
-                "Authorization has to be Bearer and a token",
+                "Authorization has to be Bearer and a token, once",
             ));
         };
         let found = app.keyring.caller(&app.client, token).await?;
@@ -142,7 +150,8 @@ async fn who(app: &App, told: &Told) -> Result<Option<Caller>, Problem> {
         // not start without a token.
         return Ok(told.is_direct.then(Caller::local));
     }
-    let Some(token) = sessions::of_request(headers).and_then(|secret| app.sessions.token(&secret)) else {
+    let mut secrets = sessions::of_request(headers, app.settings.listen.port());
+    let Some(token) = secrets.find_map(|secret| app.sessions.token(secret)) else {
         return Ok(None);
     };
     Ok(app.keyring.signed_in(&app.client, &token).await?)
@@ -168,11 +177,12 @@ fn wants_page(request: &Request) -> bool {
     !request.uri().path().starts_with("/v1/") && accepts.is_some_and(|accepts| accepts.contains("text/html"))
 }
 
-fn finish(mut response: Response, id: &str, is_page: bool, path: &str) -> Response {
+/// `page` is the page that was asked for, if it was one.
+fn finish(mut response: Response, id: &str, page: Option<&Uri>) -> Response {
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
-        response = match is_page {
-            true => crate::pages::problem(&problem, id, path),
-            false => problem.answer(id),
+        response = match page {
+            Some(page) => crate::pages::problem(&problem, id, page),
+            None => problem.answer(id),
         };
     }
     let headers = response.headers_mut();

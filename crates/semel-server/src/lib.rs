@@ -23,6 +23,7 @@ mod pages;
 mod problem;
 pub mod redact;
 pub mod role;
+mod room;
 pub mod route;
 mod serve;
 mod sessions;

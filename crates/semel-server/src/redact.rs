@@ -1,5 +1,8 @@
 //! Values that `redact` in `semel.toml` names are not shown, to people or machines.
 
+use std::collections::BTreeMap;
+
+use semel::schedule::ScheduleView;
 use semel_core::json::Json;
 use semel_core::view::{Job, LedgerEntry, StepView};
 use serde_json::Value;
@@ -12,6 +15,13 @@ pub fn job(job: &mut Job, pointers: &[String]) {
     for json in [&mut job.output, &mut job.meta].into_iter().flatten() {
         hide(json, pointers);
     }
+    hide_headers(&mut job.headers, pointers);
+}
+
+/// Hides values in the input of a schedule.
+pub fn schedule(view: &mut ScheduleView, pointers: &[String]) {
+    hide(&mut view.schedule.input, pointers);
+    hide_headers(&mut view.schedule.headers, pointers);
 }
 
 /// Hides values in the output of a step.
@@ -25,6 +35,16 @@ pub fn step(step: &mut StepView, pointers: &[String]) {
 pub fn entry(entry: &mut LedgerEntry, pointers: &[String]) {
     if let Some(input) = &mut entry.input {
         hide(input, pointers);
+    }
+}
+
+/// A header is a member of an object without depth.
+fn hide_headers(headers: &mut BTreeMap<String, String>, pointers: &[String]) {
+    for (name, value) in headers {
+        let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+        if pointers.contains(&pointer) {
+            *value = HIDDEN.to_owned();
+        }
     }
 }
 
@@ -60,5 +80,8 @@ mod tests {
         assert_eq!(json.as_str(), r#"{"b": 1.0, "card":{"number":"4111"}}"#);
         hide(&mut json, &["/card/number".to_owned()]);
         assert_eq!(json.as_str(), r#"{"b":1.0,"card":{"number":"***"}}"#);
+        let mut headers = BTreeMap::from(["a/b", "other"].map(|name| (name.to_owned(), "4111".to_owned())));
+        hide_headers(&mut headers, &["/a~1b".to_owned()]);
+        assert_eq!(headers.into_values().collect::<Vec<_>>(), ["***", "4111"]);
     }
 }

@@ -8,10 +8,12 @@ use semel_core::error::StoreError;
 use semel_core::time::{Millis, Timestamp};
 use sha2::{Digest, Sha256};
 
+use crate::app::Settings;
 use crate::{clock, ids};
 
-/// The cookie's name.
-pub const COOKIE: &str = "semel_session";
+/// What the cookie's name begins with. A browser sends cookies to every port of a host, so the port is its end: who
+/// has signed in at two servers on one machine stays signed in at both.
+const COOKIE: &str = "semel_session_";
 /// How long one is signed in.
 pub const LASTS: Millis = Millis::from_secs(12 * 3_600);
 /// Sessions at once; the one that ends first makes room.
@@ -59,27 +61,25 @@ impl Sessions {
     }
 }
 
-/// The secret of our cookie in a request.
-pub fn of_request(headers: &HeaderMap) -> Option<String> {
+/// The secrets of our cookie in a request. Others on the same host can set one of that name, too; those open nothing,
+/// and take nothing away from the right one.
+pub fn of_request(headers: &HeaderMap, port: u16) -> impl Iterator<Item = &str> {
+    let name = format!("{COOKIE}{port}");
     headers
         .get_all(header::COOKIE)
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(';'))
-        .find_map(|pair| {
-            pair.trim()
-                .strip_prefix(COOKIE)?
-                .strip_prefix('=')
-                .map(str::to_owned)
-        })
+        .filter_map(move |pair| pair.trim().strip_prefix(&name)?.strip_prefix('='))
 }
 
 /// The header that sets the cookie, or takes it away.
-pub fn set_cookie(secret: Option<&str>, secure: bool) -> String {
+pub fn set_cookie(secret: Option<&str>, settings: &Settings) -> String {
     let lasts = secret.map_or(0, |_| LASTS.as_millis() / 1_000);
-    let secure = if secure { "; Secure" } else { "" };
+    let secure = if settings.encrypted { "; Secure" } else { "" };
     format!(
-        "{COOKIE}={}; HttpOnly; SameSite=Strict; Path=/; Max-Age={lasts}{secure}",
+        "{COOKIE}{}={}; HttpOnly; SameSite=Strict; Path=/; Max-Age={lasts}{secure}",
+        settings.listen.port(),
         secret.unwrap_or_default()
     )
 }

@@ -114,6 +114,12 @@ impl Sight {
         seen.took.iter().all(|took| *took > COSTLY)
     }
 
+    /// How long to leave a store alone that is costly to look at: looking takes at most a third of a processor.
+    fn rest(&self) -> Duration {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        (seen.took[1] * 2).min(IN_ANY_CASE)
+    }
+
     fn keep(&self, begun: Instant, view: &Arc<View>) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let now = clock::instant();
@@ -187,6 +193,10 @@ pub async fn look_ahead(app: App) {
         if app.sight.is_costly() {
             // Whoever asks once this is stale is told what is wrong.
             let _ = app.look().await;
+            tokio::select! {
+                () = tokio::time::sleep(app.sight.rest()) => {}
+                () = app.stopping() => return,
+            }
         }
     }
 }

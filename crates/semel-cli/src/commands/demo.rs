@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use crate::commands::demo::scenes::Producers;
 use crate::commands::demo::tally::Tally;
 use crate::commands::demo::troop::Troop;
-use crate::commands::serve::{self, ServeArgs};
+use crate::commands::serve::Beside;
 use crate::exit::Exit;
 use crate::problem::Problem;
 use crate::session::Session;
@@ -46,7 +46,7 @@ pub struct DemoArgs {
     /// Keep the store and the log of effects in this directory
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
-    /// Keep the dashboard up afterwards, until Ctrl-C
+    /// Show the dashboard meanwhile, and keep it up until Ctrl-C
     #[arg(long)]
     pub serve: bool,
     /// Which part of the demo this process plays.
@@ -129,7 +129,12 @@ async fn play(args: &DemoArgs, session: &Session) -> Result<Exit, Problem> {
     let place = Place::new(args.keep.as_deref())?;
     let dir = place.path();
     let client = semel::connect(store_url(dir)).name("demo").await?;
-    show::begin(args.seconds, dir, session)?;
+    let dashboard = match args.serve {
+        true => Some(Beside::start(client.clone(), session).await?),
+        false => None,
+    };
+    let url = dashboard.as_ref().map(|dashboard| dashboard.url.clone());
+    show::begin(args.seconds, dir, url.as_deref(), session)?;
     let mut troop = Troop::start(dir).await?;
     let producers = Producers::start(&client, Duration::from_secs(args.seconds));
     let submitting = async {
@@ -150,12 +155,9 @@ async fn play(args: &DemoArgs, session: &Session) -> Result<Exit, Problem> {
     } else {
         Exit::Other
     };
-    if args.serve {
-        let anywhere = ServeArgs {
-            listen: Some("127.0.0.1:0".to_owned()),
-            ..ServeArgs::default()
-        };
-        serve::serve(&anywhere, client, session).await?;
+    if let Some(dashboard) = dashboard {
+        show::still_up(&dashboard.url, session)?;
+        dashboard.until_told_to_stop(session).await;
     }
     Ok(exit)
 }

@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::problem::Problem;
 use crate::screen::{Column, Page, Table, Tone, clean, elide, paint, relative};
 use crate::session::Session;
-use crate::wire;
+use crate::{redact, wire};
 
 /// `semel schedules …`
 #[derive(Debug, Subcommand)]
@@ -113,7 +113,10 @@ pub async fn run(command: SchedulesCommand, session: &Session) -> Result<Exit, P
 
 async fn list(session: &Session) -> Result<Exit, Problem> {
     let client = session.existing().await?;
-    let schedules = schedule::list(&client).await?;
+    let mut schedules = schedule::list(&client).await?;
+    for one in &mut schedules {
+        redact::schedule(one, &session.settings.file.redact);
+    }
     if session.json() {
         let items = schedules.iter().map(wire::Schedule::from);
         session.screen.print_json(&wire::List::whole(items))?;
@@ -182,7 +185,8 @@ async fn set(args: SetArgs, session: &Session) -> Result<Exit, Problem> {
     wanted.priority = args.priority;
     wanted.max_attempts = args.max_attempts;
     wanted.timeout_ms = args.timeout.map(|timeout| Millis::from(timeout).as_millis());
-    let view = schedule::put(&client, &wanted).await?;
+    let mut view = schedule::put(&client, &wanted).await?;
+    redact::schedule(&mut view, &session.settings.file.redact);
     if session.json() {
         session.screen.print_json(&wire::Schedule::from(&view))?;
         return Ok(Exit::Done);

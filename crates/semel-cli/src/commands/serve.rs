@@ -12,6 +12,8 @@ use semel::Client;
 use semel_outbox::Plain;
 use semel_server::tokens::{self, TokenRecord};
 use semel_server::{Outbox, Server, Settings, load_tls};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use crate::exit::Exit;
 use crate::problem::Problem;
@@ -76,8 +78,43 @@ pub async fn serve(args: &ServeArgs, client: Client, session: &Session) -> Resul
         ));
         session.screen.print(&page)?;
     }
-    server.run_until(told_to_stop()).await;
+    server.run_until(stop_in_order(session)).await;
     Ok(Exit::Done)
+}
+
+/// A server beside whatever else this process does.
+pub struct Beside {
+    /// Where its dashboard is.
+    pub url: String,
+    stop: oneshot::Sender<()>,
+    running: JoinHandle<()>,
+}
+
+impl Beside {
+    /// Begins to serve a store, on this machine, at the usual address or any that is free.
+    pub async fn start(client: Client, session: &Session) -> Result<Self, Problem> {
+        let at = |listen: &str| ServeArgs {
+            listen: Some(listen.to_owned()),
+            ..ServeArgs::default()
+        };
+        let server = match bind(&at(LISTEN), client.clone(), session).await {
+            Ok(server) => server,
+            Err(_) => bind(&at("127.0.0.1:0"), client, session).await?,
+        };
+        let url = format!("http://{}/", server.address());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let running = tokio::spawn(server.run_until(async {
+            let _ = stopped.await;
+        }));
+        Ok(Beside { url, stop, running })
+    }
+
+    /// Goes on until told to stop.
+    pub async fn until_told_to_stop(self, session: &Session) {
+        stop_in_order(session).await;
+        let _ = self.stop.send(());
+        let _ = self.running.await;
+    }
 }
 
 async fn bind(args: &ServeArgs, client: Client, session: &Session) -> Result<Server, Problem> {
@@ -158,7 +195,19 @@ fn not_permitted(message: String, hint: &str) -> Problem {
     Problem::new(Exit::NotPermitted, "not_permitted", message).hint(hint)
 }
 
-/// Ends with the first signal that asks for it.
+/// Ends with the first signal that asks for it. The second does not wait for what is under way.
+async fn stop_in_order(session: &Session) {
+    told_to_stop().await;
+    session
+        .screen
+        .note("Stopping: what is under way may finish. Ctrl-C again ends at once.");
+    tokio::spawn(async {
+        told_to_stop().await;
+        std::process::exit(130);
+    });
+}
+
+/// Ends with the next signal that asks for it.
 async fn told_to_stop() {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut terminate) = signal(SignalKind::terminate()) else {

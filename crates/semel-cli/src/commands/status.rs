@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::commands::serve::thresholds;
 use crate::exit::Exit;
 use crate::problem::Problem;
-use crate::screen::{Page, Tone, clean, count, paint, percent, span};
+use crate::screen::{Page, Tone, clean, count, percent, span};
 use crate::session::Session;
 use crate::wire;
 
@@ -42,13 +42,7 @@ pub async fn run(session: &Session) -> Result<Exit, Problem> {
         return Ok(exit);
     }
     let mut page = session.page();
-    match firing.is_empty() {
-        true => page.say(paint(Tone::Good, "Work flows: no alert fires.")),
-        false => page.say(paint(
-            Tone::Bad,
-            format!("{} of {} alerts fire.", firing.len(), watched.len()),
-        )),
-    }
+    verdict(&mut page, firing.len(), watched.len());
     for alert in &firing {
         page.blank();
         page.sentence(Tone::Bad, &format!("{}:", alert.alert), &clean(&alert.message));
@@ -58,6 +52,23 @@ pub async fn run(session: &Session) -> Result<Exit, Problem> {
     numbers(&mut page, &view);
     session.screen.print(&page)?;
     Ok(exit)
+}
+
+/// The answer in a line.
+pub fn verdict(page: &mut Page, firing: usize, watched: usize) {
+    match firing {
+        0 => page.sentence(Tone::Good, "Work flows:", "no alert fires."),
+        1 => page.sentence(
+            Tone::Bad,
+            "Somebody is needed:",
+            &format!("1 of {watched} alerts fires."),
+        ),
+        n => page.sentence(
+            Tone::Bad,
+            "Somebody is needed:",
+            &format!("{n} of {watched} alerts fire."),
+        ),
+    }
 }
 
 fn numbers(page: &mut Page, view: &View) {

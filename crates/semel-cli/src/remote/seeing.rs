@@ -4,6 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::commands::stats::StatsArgs;
+use crate::commands::status::verdict;
 use crate::commands::tokens::TokensCommand;
 use crate::confirm;
 use crate::exit::Exit;
@@ -11,7 +12,7 @@ use crate::problem::Problem;
 use crate::remote::server::part;
 use crate::remote::submit::why;
 use crate::remote::{To, show};
-use crate::screen::{Tone, clean, paint};
+use crate::screen::{Tone, clean, count, percent};
 
 impl To<'_> {
     /// `semel status`: 1 while an alert fires.
@@ -22,10 +23,8 @@ impl To<'_> {
         let firing: Vec<&Value> = all.iter().filter(|alert| alert["firing"] == true).collect();
         let answer = json!({"flowing": firing.is_empty(), "alerts": firing, "stats": stats});
         self.say(&answer, |page| {
-            match firing.is_empty() {
-                true => page.say(paint(Tone::Good, "Work flows: no alert fires.")),
-                false => page.say(paint(Tone::Bad, format!("{} alerts fire.", firing.len()))),
-            }
+            let watched = alerts["watched"].as_array().map_or(firing.len(), Vec::len);
+            verdict(page, firing.len(), watched);
             for alert in &firing {
                 let text = |name: &str| clean(alert[name].as_str().unwrap_or_default()).into_owned();
                 page.blank();
@@ -33,7 +32,27 @@ impl To<'_> {
                 page.hint(text("command"));
             }
             page.blank();
-            show::fields(page, &stats["jobs"]);
+            let number = |value: &Value| count(value.as_i64().unwrap_or(0));
+            let jobs = |state: &str| number(&stats["jobs"][state]);
+            page.fields(vec![
+                (
+                    "waiting",
+                    format!("{} queued, {} scheduled", jobs("queued"), jobs("scheduled")),
+                ),
+                ("running", jobs("running")),
+                (
+                    "ended",
+                    format!("{} complete, {} failed", jobs("complete"), jobs("failed")),
+                ),
+                (
+                    "absorbed",
+                    format!(
+                        "{} of all submissions",
+                        percent(stats["hit_ratio"].as_f64().unwrap_or(0.0))
+                    ),
+                ),
+                ("keys held", number(&stats["active_keys"])),
+            ]);
         })?;
         Ok(if firing.is_empty() {
             Exit::Done

@@ -33,6 +33,9 @@ impl Server {
         let http = reqwest::Client::builder()
             .use_preconfigured_tls(trust()?)
             .redirect(reqwest::redirect::Policy::none())
+            // The server closes a connection on which nothing was asked for 10 s: one that is about to be closed is not
+            // used for a request that could then not be told from one that got lost.
+            .pool_idle_timeout(Duration::from_secs(5))
             .no_proxy()
             .connect_timeout(Duration::from_secs(10))
             // Longer than any long poll.

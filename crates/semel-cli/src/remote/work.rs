@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::problem::Problem;
 use crate::remote::To;
 use crate::remote::server::Server;
-use crate::screen::{Screen, clean};
+use crate::screen::{Screen, clean, plural};
 
 /// How long one claim waits for work; a stop waits no longer for it.
 const POLL: Duration = Duration::from_secs(2);
@@ -77,9 +77,10 @@ impl To<'_> {
         }
         stopping.abort();
         let settled = shop.settled.load(Ordering::Relaxed);
-        self.session
-            .screen
-            .note(format!("stopped: {settled} attempts settled"));
+        self.session.screen.note(format!(
+            "stopped: {} settled",
+            plural(i64::try_from(settled).unwrap_or(i64::MAX), "attempt", "attempts")
+        ));
         ended
     }
 }

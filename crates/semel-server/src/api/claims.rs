@@ -30,7 +30,7 @@ pub async fn claim(
 ) -> Reply {
     let wait = Duration::from_millis(said.wait_ms.unwrap_or(0)).min(LONGEST_WAIT);
     let queues = allowed_queues(&caller, said.queues.clone())?;
-    let request = said.request(Binding::of(&caller).worker(&said.worker)?, queues)?;
+    let request = said.request(&Binding::of(&caller), queues)?;
     bound::register(&app, &request).await;
     let claims = claim_within(&app, &caller, request, wait).await?;
     app.leases.given(&claims);

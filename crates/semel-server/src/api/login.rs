@@ -34,7 +34,7 @@ pub async fn sign_in(State(app): State<App>, Said(said): Said<LoginSaid>) -> Rep
         ));
     };
     let secret = app.sessions.begin(id)?;
-    let cookie = sessions::set_cookie(Some(&secret), app.settings.encrypted);
+    let cookie = sessions::set_cookie(Some(&secret), &app.settings);
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }
 
@@ -50,9 +50,9 @@ pub async fn sign_out(
     headers: HeaderMap,
     MaybeSaid(_): MaybeSaid<NothingSaid>,
 ) -> Reply {
-    if let Some(secret) = sessions::of_request(&headers) {
-        app.sessions.end(&secret);
+    for secret in sessions::of_request(&headers, app.settings.listen.port()) {
+        app.sessions.end(secret);
     }
-    let cookie = sessions::set_cookie(None, app.settings.encrypted);
+    let cookie = sessions::set_cookie(None, &app.settings);
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }

@@ -147,7 +147,10 @@ async fn carry_out(app: &App, operator: Operator, planned: &Operation, rate: Opt
         .into_iter()
         .fold(carrying, |carrying, rate| carrying.rate(rate));
     let (app_then, id) = (app.clone(), planned.id.clone());
-    app.background.lock().await.spawn(async move {
+    let mut background = app.background.lock().await;
+    // Those that have ended are let go of.
+    while background.try_join_next().is_some() {}
+    background.spawn(async move {
         if let Err(error) = carrying.await {
             tracing::warn!(%error, operation = id, "a bulk act was not carried out to its end");
         }

@@ -16,6 +16,7 @@ use crate::api::{Reply, Why, ok};
 use crate::app::App;
 use crate::ask::{MaybeSaid, Named, Said};
 use crate::problem::Problem;
+use crate::redact;
 use crate::role::Caller;
 use crate::wire::{self, words};
 
@@ -47,14 +48,20 @@ pub struct ScheduleSaid {
 
 /// `GET /v1/schedules`
 pub async fn list(State(app): State<App>) -> Reply {
-    let found = schedule::list(&app.client).await?;
+    let mut found = schedule::list(&app.client).await?;
+    for one in &mut found {
+        redact::schedule(one, &app.settings.redact);
+    }
     ok(&wire::List::whole(found.iter().map(wire::Schedule::from)))
 }
 
 /// `GET /v1/schedules/{name}`
 pub async fn show(State(app): State<App>, Named(name): Named) -> Reply {
     match schedule::get(&app.client, &name).await? {
-        Some(found) => ok(&wire::Schedule::from(&found)),
+        Some(mut found) => {
+            redact::schedule(&mut found, &app.settings.redact);
+            ok(&wire::Schedule::from(&found))
+        }
         None => Err(Problem::not_found(format!("schedule {name}"))),
     }
 }
@@ -81,10 +88,11 @@ pub async fn set(
     };
     let operator = app.operator(&caller, said.reason.as_deref());
     let putting = schedule::put(&app.client, &schedule);
-    let view = operator
+    let mut view = operator
         .on_record("set_schedule", &format!("schedule {name}"), putting)
         .await?;
     app.look_again().await;
+    redact::schedule(&mut view, &app.settings.redact);
     ok(&wire::Schedule::from(&view))
 }
 

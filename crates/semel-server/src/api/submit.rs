@@ -6,6 +6,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
+use futures_util::{StreamExt, stream};
 use semel::{ScopeWord, SubmitRequest, Submitted};
 use semel_core::canonical::{self, Limits};
 use semel_core::dedup::{Hold, HoldKind};
@@ -14,7 +15,7 @@ use semel_core::json::Json;
 use semel_core::limits;
 use semel_core::store;
 use semel_core::time::Millis;
-use semel_core::view::Job;
+use semel_core::view::{Job, KeyRow};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -33,6 +34,8 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 /// The longest a caller can wait for a job.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// Keys of a batch's duplicates that are looked up at once.
+const KEYS_AT_ONCE: usize = 16;
 
 /// `POST /v1/jobs`
 pub async fn one(
@@ -46,6 +49,11 @@ pub async fn one(
     let wait = request
         .wait_ms
         .map(|wait| Duration::from_millis(wait).min(LONGEST_WAIT));
+    // Before anything is written: whoever cannot wait is told so while it can still go elsewhere.
+    let turn = match wait {
+        Some(_) => Some(app.turns.take(&caller)?),
+        None => None,
+    };
     let facts = Facts::of(&request);
     let input = wait.map(|_| request.input.clone());
     let begun = clock::instant();
@@ -59,16 +67,17 @@ pub async fn one(
     }
     let submitted = submitted.map_err(|error| refused(error, &caller))?;
     let ended = match wait {
-        Some(wait) => ended(&app, &caller, &submitted, wait).await?,
+        Some(wait) => ended(&app, &submitted, wait).await,
         None => None,
     };
-    let row = key_row(&app, &submitted).await?;
+    drop(turn);
+    let row = key_row(&app, Some(&submitted)).await;
     let mut answer = wire::Answer::admitted(submitted.admitted())
         .with_fresh_key(facts.key(&submitted))
         .with_key(row.as_ref());
     let shown;
     if let (Some(job), Some(input)) = (ended, input)
-        && (caller.may(Role::Read) || same(&job.input, &input))
+        && (caller.may(Role::Read) || (job.task.as_str() == facts.task && same(&job.input, &input)))
     {
         let mut job = job;
         redact::job(&mut job, &app.settings.redact);
@@ -155,35 +164,40 @@ pub async fn batch(
     let begun = clock::instant();
     let mut answers = app.client.submit_many(builders).await.into_iter();
     let took = begun.elapsed();
-    let mut results = Vec::with_capacity(requests.len());
-    for (request, facts) in requests.into_iter().zip(facts) {
-        let answered = match (request, facts) {
-            (Err(problem), _) => Err(problem),
-            (Ok(_), None) => Err(Problem::new("internal", "a submission was lost")),
-            (Ok(_), Some(facts)) => {
-                let submitted = answers.next().expect("one answer per submission");
-                metrics::submitted(&facts.queue, &facts.task, submitted.as_ref(), took);
-                submitted
-                    .map(|submitted| (submitted, facts))
-                    .map_err(|error| refused(error, &caller))
-            }
+    let answered = |(request, facts): (Result<SubmitRequest, Problem>, Option<Facts>)| {
+        let facts = match (request, facts) {
+            (Err(problem), _) => return Err(problem),
+            (Ok(_), None) => return Err(Problem::new("internal", "a submission was lost")),
+            (Ok(_), Some(facts)) => facts,
         };
-        results.push(match answered {
-            Err(problem) => problem.json(None),
-            Ok((submitted, facts)) => {
-                let row = key_row(&app, &submitted).await?;
-                let answer = wire::Answer::admitted(submitted.admitted())
-                    .with_fresh_key(facts.key(&submitted))
-                    .with_key(row.as_ref());
-                let mut members = match serde_json::to_value(&answer) {
-                    Ok(Value::Object(members)) => members,
-                    _ => Map::new(),
-                };
-                members.insert("status".to_owned(), status(&submitted).as_u16().into());
-                members
-            }
-        });
-    }
+        let submitted = answers.next().expect("one answer per submission");
+        metrics::submitted(&facts.queue, &facts.task, submitted.as_ref(), took);
+        submitted
+            .map(|submitted| (submitted, facts))
+            .map_err(|error| refused(error, &caller))
+    };
+    let answered: Vec<_> = requests.into_iter().zip(facts).map(answered).collect();
+    let rows: Vec<_> = answered
+        .iter()
+        .map(|answered| key_row(&app, answered.as_ref().ok().map(|(submitted, _)| submitted)))
+        .collect();
+    let rows: Vec<_> = stream::iter(rows).buffered(KEYS_AT_ONCE).collect().await;
+    let result = |(answered, row): (&Result<(Submitted, Facts), Problem>, &Option<KeyRow>)| {
+        let (submitted, facts) = match answered {
+            Err(problem) => return problem.json(None),
+            Ok(answered) => answered,
+        };
+        let answer = wire::Answer::admitted(submitted.admitted())
+            .with_fresh_key(facts.key(submitted))
+            .with_key(row.as_ref());
+        let mut members = match serde_json::to_value(&answer) {
+            Ok(Value::Object(members)) => members,
+            _ => Map::new(),
+        };
+        members.insert("status".to_owned(), status(submitted).as_u16().into());
+        members
+    };
+    let results = answered.iter().zip(&rows).map(result).collect();
     ok(&BatchAnswers { results })
 }
 
@@ -214,9 +228,13 @@ pub fn no_answer(submitted: store::Submitted) -> Problem {
 
 /// The header and the member say the same; saying both differently makes no sense.
 fn take_header(request: &mut SubmitRequest, headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(value) = headers.get(IDEMPOTENCY_KEY) else {
+    let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let Some(value) = values.next() else {
         return Ok(());
     };
+    if values.next().is_some() {
+        return Err(Problem::invalid("Idempotency-Key is said twice: allowed is once"));
+    }
     let text = std::str::from_utf8(value.as_bytes())
         .map_err(|_| Problem::invalid("Idempotency-Key is no text"))?
         .trim();
@@ -269,22 +287,11 @@ impl Problem {
     }
 }
 
-/// Waits for the job; `None` if it goes on.
-async fn ended(
-    app: &App,
-    caller: &Caller,
-    submitted: &Submitted,
-    wait: Duration,
-) -> Result<Option<Job>, Problem> {
-    let _turn = app.turns.take(caller)?;
-    let waited = tokio::select! {
-        waited = submitted.wait().at_most(wait).into_future() => waited,
-        () = app.stopping() => return Ok(None),
-    };
-    match waited {
-        Ok(job) => Ok(Some(job)),
-        Err(semel::Error::WaitTimeout { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
+/// Waits for the job; `None` if it goes on, or if nobody can say: it was taken, and that is the answer.
+async fn ended(app: &App, submitted: &Submitted, wait: Duration) -> Option<Job> {
+    tokio::select! {
+        waited = submitted.wait().at_most(wait).into_future() => waited.ok(),
+        () = app.stopping() => None,
     }
 }
 
@@ -298,15 +305,14 @@ fn same(a: &Json, b: &Json) -> bool {
     canonical(a).is_some_and(|a| canonical(b).is_some_and(|b| a == b))
 }
 
-/// All that is known of the key of a job that had it before; a fresh one is known from its submission.
-async fn key_row(app: &App, submitted: &Submitted) -> Result<Option<semel_core::view::KeyRow>, Problem> {
-    let Some(digest) = submitted.key().filter(|_| submitted.is_duplicate()) else {
-        return Ok(None);
-    };
+/// All that is known of the key of a job that had it before; a fresh one is known from its submission. The submission
+/// has its answer already: one that lacks this is better than none.
+async fn key_row(app: &App, submitted: Option<&Submitted>) -> Option<KeyRow> {
+    let digest = submitted.filter(|submitted| submitted.is_duplicate())?.key()?;
     let begun = clock::instant();
-    let row = app.client.store().key(digest).await?;
+    let row = app.client.store().key(digest).await;
     metrics::key_looked_up(begun.elapsed());
-    Ok(row)
+    row.ok().flatten()
 }
 
 /// What a request says, for the metrics and the key of an accepted one.

@@ -22,8 +22,8 @@ pub async fn page(
     let now = clock::now();
     let found = app.client.audit(part(query.cursor, query.limit)).await?;
     let rows = found.items.iter().map(|entry| html! {
-        td { (when(entry.at, now)) } td { (entry.actor) } td { (entry.act) } td { (entry.subject) } td { (entry.reason.as_deref().unwrap_or_default()) }
-        td { @if let Some(refused) = &entry.refused { span.state.failed { "refused" } " " (refused) } }
+        td { (when(entry.at, now)) } td { (entry.actor) } td { (entry.act) } td.wide { (entry.subject) } td.wide { (entry.reason.as_deref().unwrap_or_default()) }
+        td.wide { @if let Some(refused) = &entry.refused { span.state.failed { "refused" } " " (refused) } }
     });
     let body = html! {
         div id="audit" data-live {

@@ -32,9 +32,9 @@ pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>) 
         h2 { "The store" }
         dl { dt { "Kind" } dd { (can.name) } dt { "Order" } dd { (if can.strict_order { "strict" } else { "per shard" }) } dt { "Durable" } dd { (if can.durable { "yes" } else { "no: it ends with its process" }) } dt { "Shared by processes" } dd { (if can.shared_by_processes { "yes" } else { "no" }) } dt { "Never shown" } dd { (if settings.redact.is_empty() { "nothing is hidden".to_owned() } else { settings.redact.join(" ") }) } }
         h2 { "Settings" }
-        (table(&["Name", "Value", "From"], settings.shown.iter().map(|(name, value, source)| html! { td { (name) } td { (value) } td { (source) } }).collect(), "Everything is at its default."))
+        (table(&["Name", "Value", "From"], settings.shown.iter().map(|(name, value, source)| html! { td { (name) } td.wide { (value) } td.wide data-head="from" { (source) } }).collect(), "Everything is at its default."))
         h2 { "Queues and tasks that are not at their default" }
-        (table(&["What", "Set"], view.settings.iter().map(|(target, set)| html! { td { (named(target)) } td { (words(set, &view)) } }).collect(), "Every queue and task is at its default."))
+        (table(&["What", "Set"], view.settings.iter().map(|(target, set)| html! { td.wide { (named(target)) } td.wide { (words(set, &view)) } }).collect(), "Every queue and task is at its default."))
         p.quiet { "They are changed on " a href="/queues" { "their page" } "." }
     };
     Ok(layout::page(

@@ -13,6 +13,9 @@ use crate::pages::{jobs as job_page, layout};
 use crate::role::{Caller, Role};
 use crate::text::count;
 
+/// Dead letters on the page.
+const NEWEST: usize = 50;
+
 /// `GET /dead-letters`
 pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>) -> Reply {
     let now = clock::now();
@@ -22,15 +25,15 @@ pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>) 
         dead_letters: true,
         ..JobFilter::default()
     };
-    let mut letters = store.jobs(filter, Page::first(50)).await?.items;
+    let mut letters = store.jobs(filter, Page::first(NEWEST)).await?.items;
     jobs::hide(&app, &mut letters);
     let operates = caller.may(Role::Operate);
     let body = html! {
         div id="letters" data-live {
             h2 { "By what they died of" }
             (table(&["Task", "Error", "#Jobs", "Newest", ""], groups.iter().map(|group| html! {
-                td { (group.task) } td { (group.error) } td.num { (count(group.jobs)) } td { (parts::job(group.newest.as_str())) " " (when(group.newest_at, now)) }
-                td { @if operates {
+                td { (group.task) } td.wide { (group.error) } td.num data-head="jobs" { (count(group.jobs)) } td.wide data-head="newest" { (parts::job(group.newest.as_str())) " " (when(group.newest_at, now)) }
+                td.wide { @if operates {
                     form.act data-call="POST /v1/operations" data-then="/operations/{id}" {
                         input type="hidden" name="filter.task" value=(group.task); input type="hidden" name="filter.dead_letters" data-kind="bool" value="true";
                         // The group's text has its digits made equal: the longest part without any is what tells it from others.
@@ -43,9 +46,10 @@ pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>) 
             }).collect(), "No dead letters."))
             h2 { "The newest" }
             (table(&["Job", "Task", "Queue", "State", "#Attempt", "Admitted", "Key", "Error", ""], letters.iter().map(|job| html! {
-                (job_page::line(job, now)) td { @if operates { (act(&format!("POST /v1/dead-letters/{}/replay", parts::path(job.id.as_str())), "Replay", None, false)) } }
+                (job_page::line(job, now)) td.wide { @if operates { (act(&format!("POST /v1/dead-letters/{}/replay", parts::path(job.id.as_str())), "Replay", None, false)) } }
             }).collect(), "No dead letters."))
         }
+        @if letters.len() == NEWEST { p.next { a href="/jobs?dead_letters=true" { "All of them, to be filtered →" } } }
         p.quiet { "A replay is a fresh job of the same origin: steps that were confirmed are not done again." }
     };
     Ok(layout::page(&app, &caller, "/dead-letters", "Dead letters", body))

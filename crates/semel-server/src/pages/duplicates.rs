@@ -40,12 +40,12 @@ pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>) 
         div id="duplicates" data-live {
             @for one in &advice { div.alert.held { b { (one.kind) ", " (one.subject) } ": " (one.message) } }
             h2 { "Who, among the last " (entries.len()) }
-            (table(&["Producer", "Task", "#Absorbed"], by.iter().map(|((producer, task), n)| html! { td { (producer) } td { (task) } td.num { (n) } }).collect(), "Nothing was absorbed yet."))
+            (table(&["Producer", "Task", "#Absorbed"], by.iter().map(|((producer, task), n)| html! { td { (producer) } td.two { (task) } td.num data-head="absorbed" { (n) } }).collect(), "Nothing was absorbed yet."))
             h2 { "As they came" }
             (table(&["When", "Outcome", "Key", "Task", "Queue", "Producer", "Blocked by", "Differed at"], entries.iter().take(100).map(|entry| html! {
                 td { (when(entry.at, now)) } td { span class={ "state " (entry.outcome.word()) } { (entry.outcome.word()) } }
-                td { a.mono href={ "/keys/" (entry.digest) } { (short(&entry.digest.to_string())) } } td { (entry.task) } td { (entry.queue) }
-                td { @if let Some(name) = &entry.producer { (name) } } td { (parts::job(entry.holder.as_str())) } td { (wording::differs(&entry.differs)) }
+                td data-head="key" { a.mono href={ "/keys/" (entry.digest) } { (short(&entry.digest.to_string())) } } td.two data-head="task" { (entry.task) } td data-head="queue" { (entry.queue) }
+                td.two data-head="from" { @if let Some(name) = &entry.producer { (name) } } td data-head="blocked by" { (parts::job(entry.holder.as_str())) } td data-head="differed at" { (wording::differs(&entry.differs)) }
             }).collect(), "Nothing was absorbed yet."))
         }
     };

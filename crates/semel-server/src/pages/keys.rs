@@ -55,8 +55,8 @@ pub async fn list(
 
 fn line(row: &KeyRow, now: Timestamp) -> Markup {
     html! {
-        td { (parts::key(&row.key)) } td { (row.key.scope) } td.nowrap { (holder(&row.holder)) } td { (row.holder.task) }
-        td.num { (count(row.absorbed)) } td { (when(row.key.taken_at, now)) } td.free { @match (row.key.held && row.free_at.is_none(), row.key.expires_at) { (true, Some(at)) => { span title="Not before its job has ended" { "earliest " (until(at, now)) } } _ => (free(row, now)) } }
+        td.wide.name { (parts::key(&row.key)) } td.late data-head="scope" { (row.key.scope) } td.nowrap.wide { (holder(&row.holder)) } td.two data-head="task" { (row.holder.task) }
+        td.num data-head="absorbed" { (count(row.absorbed)) } td data-head="taken" { (when(row.key.taken_at, now)) } td.free.two data-head="free" { @match (row.key.held && row.free_at.is_none(), row.key.expires_at) { (true, Some(at)) => { span title="Not before its job has ended" { "earliest " (until(at, now)) } } _ => (free(row, now)) } }
     }
 }
 

@@ -54,15 +54,15 @@ fn line(view: &View, sum: &Sum, kind: &str, target: Target, operates: bool) -> M
     let filter = if kind == "queues" { "queue" } else { "task" };
     let jobs = format!("/jobs?{filter}={}", path(sum.name.as_str()));
     html! {
-        td { a href=(jobs) { (sum.name) } @if kind == "tasks" && sum.in_state(JobState::Queued) > 0 && !view.workers.iter().any(|worker| worker.info.tasks.contains(&sum.name)) { " " span.state.failed { "no worker" } } }
-        td.num { (count(sum.in_state(JobState::Queued))) }
-        td.nowrap { (sum.oldest_waiting.map(|at| span(view.stats.as_of.since(at))).unwrap_or_default()) }
-        td.num { (count(sum.in_state(JobState::Running))) }
-        td.num { (count(sum.counts.get(semel_core::counters::Counter::Completed))) }
-        td.num { (count(sum.counts.get(semel_core::counters::Counter::Failed))) }
-        td.num { (count(sum.counts.duplicates())) " (" (percent(sum.counts.hit_ratio())) ")" }
-        td { (words(&set, view)) }
-        td { @if operates { (levers(&format!("/{kind}/{}", path(sum.name.as_str())), &set, view, sum.name.as_str())) } }
+        td.wide.name { a href=(jobs) { (sum.name) } @if kind == "tasks" && sum.in_state(JobState::Queued) > 0 && !view.workers.iter().any(|worker| worker.info.tasks.contains(&sum.name)) { " " span.state.failed { "no worker" } } }
+        td.num data-head="waiting" { (count(sum.in_state(JobState::Queued))) }
+        td.nowrap data-head="oldest" { (sum.oldest_waiting.map(|at| span(view.stats.as_of.since(at))).unwrap_or_else(|| "–".to_owned())) }
+        td.num data-head="running" { (count(sum.in_state(JobState::Running))) }
+        td.num data-head="completed" { (count(sum.counts.get(semel_core::counters::Counter::Completed))) }
+        td.num data-head="failed" { (count(sum.counts.get(semel_core::counters::Counter::Failed))) }
+        td.num data-head="absorbed" { (count(sum.counts.duplicates())) " (" (percent(sum.counts.hit_ratio())) ")" }
+        td.wide { (words(&set, view)) }
+        td.wide { @if operates { (levers(&format!("/{kind}/{}", path(sum.name.as_str())), &set, view, sum.name.as_str())) } }
     }
 }
 
@@ -84,8 +84,8 @@ fn levers(base: &str, set: &Setting, view: &View, name: &str) -> Markup {
             form.act data-call={ "POST /v1" (base) "/resume" } { button type="submit" aria-label={ "Resume " (name) } { "Resume" @if base.is_empty() { " everything" } } span.note role="status" {} }
         } @else {
             form.act data-call={ "POST /v1" (base) "/pause" } data-confirm=[base.is_empty().then_some("Hold all work back?")] {
-                input type="number" name="for_ms" data-kind="minutes" min="1" placeholder="minutes" aria-label={ "Minutes to pause " (name) } size="6";
-                input type="text" name="reason" placeholder="reason" aria-label={ "Reason to pause " (name) } maxlength="1000" size="12";
+                input type="number" name="for_ms" data-kind="minutes" min="1" placeholder="min" aria-label={ "Minutes to pause " (name) };
+                input type="text" name="reason" placeholder="reason" aria-label={ "Reason to pause " (name) } maxlength="1000";
                 button type="submit" aria-label={ "Pause " (name) } { "Pause" @if base.is_empty() { " everything" } } span.note role="status" {}
             }
         }
@@ -111,7 +111,7 @@ fn turn_for(base: &str, name: &str, member: &str, value: &str, label: &str) -> M
     html! {
         form.act data-call={ "PATCH /v1" (base) "#" (value) } {
             input type="hidden" name=(member) value=(value);
-            input type="number" name="for_ms" data-kind="minutes" min="1" placeholder="minutes" aria-label={ (label) ", minutes: " (name) };
+            input type="number" name="for_ms" data-kind="minutes" min="1" placeholder="min" aria-label={ (label) ", minutes: " (name) };
             input type="text" name="reason" placeholder="reason" aria-label={ (label) ", reason: " (name) } maxlength="1000";
             button type="submit" aria-label={ (label) ": " (name) } { (label) } span.note role="status" {}
         }

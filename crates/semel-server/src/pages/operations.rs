@@ -31,8 +31,8 @@ pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>, 
     let body = html! {
         div id="operation" data-live {
             p { "To " b { (word) } " " b { (plural(total, "job", "jobs")) } ", planned by " (operation.actor) @if let Some(reason) = &operation.reason { ": " (reason) } ". Exactly those, whatever comes later." }
-            p { @match operation.status { Status::Planned => { span.state { "planned: nothing was done yet" } } Status::Running => { span.state.running { "running" } } Status::Done => { span.state.complete { "done" } } Status::Aborted => { span.state.parked { "aborted" } } } }
-            progress max=(operation.total.max(1)) value=(operation.progress.seen()) {}
+            p { (parts::standing(&operation)) }
+            @if operation.status != Status::Planned { progress max=(operation.total.max(1)) value=(operation.progress.seen()) {} }
             dl {
                 dt { "Done" } dd { (n(operation.progress.done)) }
                 @if !operation.progress.refused.is_empty() { dt { "Refused" } dd { @for (why, times) in &operation.progress.refused { (why) " " (n(*times)) " " } } }
@@ -41,12 +41,14 @@ pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>, 
                 dt { "By state" } dd { @for (one, times) in &operation.by_state { (state(*one)) " " (n(*times)) " " } }
                 dt { "By task" } dd { @for (task, times) in &operation.by_task { (task) " " (n(*times)) " " } }
             }
-            @if operates && operation.status == Status::Planned && operation.total > 0 {
+            @let is_begun = operation.status == Status::Running;
+            @if operates && (operation.status == Status::Planned || is_begun) && operation.total > 0 {
+                @if is_begun { p.quiet { "Where its server ended before it was done, it stands still. It is carried on where it stopped." } }
                 form data-call="POST /v1/operations" data-confirm={ "Really " (word) " " (plural(total, "job", "jobs")) "?" } {
                     input type="hidden" name="action" value=(word); input type="hidden" name="plan" value=(operation.id); input type="hidden" name="dry_run" data-kind="bool" value="false";
                     label { "At most so many a second" input type="number" name="rate_per_s" data-kind="number" min="1"; }
                     label { "Reason" input type="text" name="reason" maxlength="1000"; }
-                    button.danger type="submit" { "Carry out" } span.note role="status" {}
+                    button.danger type="submit" { (if is_begun { "Carry on" } else { "Carry out" }) } span.note role="status" {}
                 }
             }
             @if operates && matches!(operation.status, Status::Planned | Status::Running) { (act(&format!("POST /v1/operations/{}/abort", path(&operation.id)), "Abort", None, false)) }
@@ -54,8 +56,8 @@ pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>, 
             @if does_again { p.quiet { "Steps that were confirmed are not done again; one in doubt is decided as its code says." } }
             @let heads = ["Job", "Task", "State", "Error", "Effects already done"];
             (table(&heads[..4 + usize::from(does_again)], operation.samples.iter().enumerate().map(|(n, sample)| html! {
-                td { (parts::job(sample.id.as_str())) } td { (sample.task) } td { (state(sample.state)) } td { (sample.error.as_deref().unwrap_or_default()) }
-                @if does_again { td { @match effects.get(n).map(Vec::as_slice) { None | Some([]) => "none", Some(steps) => { @for step in steps { span class=(if step.in_doubt { "state failed" } else { "state complete" }) { (step.name) @if step.in_doubt { " in doubt" } } " " } } } } }
+                td { (parts::job(sample.id.as_str())) } td.two { (sample.task) } td { (state(sample.state)) } td.wide { (sample.error.as_deref().unwrap_or_default()) }
+                @if does_again { td.wide data-head="effects already done" { @match effects.get(n).map(Vec::as_slice) { None | Some([]) => "none", Some(steps) => { @for step in steps { span class=(if step.in_doubt { "state failed" } else { "state complete" }) { (step.name) @if step.in_doubt { " in doubt" } } " " } } } } }
             }).collect(), "None match."))
         }
     };

@@ -50,8 +50,8 @@ fn standing(status: &Status) -> Markup {
 
 fn given_up(parked: &[ParkedEvent], all: i64, operates: bool) -> Markup {
     let rows = parked.iter().map(|event| html! {
-        td.mono { (event.id) } td { (event.task) } td { (event.partition.as_deref().unwrap_or_default()) } td.num { (event.attempts) } td { (event.error.as_deref().unwrap_or_default()) }
-        td { @if operates {
+        td.mono.wide { (event.id) } td data-head="task" { (event.task) } td data-head="partition" { (event.partition.as_deref().unwrap_or_default()) } td.num data-head="tried" { (event.attempts) } td.wide { (event.error.as_deref().unwrap_or_default()) }
+        td.wide { @if operates {
             form.act data-call="POST /v1/outbox/retry" {
                 input type="hidden" name="id" value=(event.id);
                 input type="text" name="reason" placeholder="reason" aria-label={ "Reason: try " (event.id) " again" } maxlength="1000";

@@ -33,11 +33,11 @@ pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>) 
         div id="chart" data-live { (chart(&view)) }
         h2 { "Watched" }
         div id="watched" data-live {
-            div.scroll tabindex="0" { table { tbody {
+            div.scroll tabindex="0" { table.rows { tbody {
                 @for alert in &watched { tr {
                     td { @if alert.firing { span.state.failed { "fires" } } @else { span.state.complete { "fine" } } }
-                    td { (alert.message) }
-                    td { (command(&alert.command)) }
+                    td.wide { (alert.message) }
+                    td.wide { (command(&alert.command)) }
                 } }
             } } }
         }

@@ -1,11 +1,12 @@
 //! What several screens show alike.
 
 use maud::{Markup, html};
+use semel::{Operation, Status};
 use semel_core::job::State;
 use semel_core::time::Timestamp;
 use semel_core::view::{HolderView, KeyView};
 
-use crate::text::elide;
+use crate::text::{elide, percent};
 use crate::when::{exact, relative};
 
 /// A state as a word with a colour; the word says it all.
@@ -63,6 +64,19 @@ pub fn path(text: &str) -> String {
     })
 }
 
+/// Where a bulk act stands.
+pub fn standing(act: &Operation) -> Markup {
+    let share = act.progress.seen() as f64 / act.total.max(1) as f64;
+    html! {
+        @match act.status {
+            Status::Planned => { span.state { "planned: nothing was done yet" } }
+            Status::Running => { span.state.running { "running" } " " (percent(share)) }
+            Status::Done => { span.state.complete { "done" } }
+            Status::Aborted => { span.state.parked { "aborted" } " at " (percent(share)) }
+        }
+    }
+}
+
 /// The same act as a command.
 pub fn command(text: &str) -> Markup {
     html! { code.command { (text) } }
@@ -94,14 +108,16 @@ pub fn next(base: &str, query: &[(&str, Option<&str>)], cursor: Option<&str>) ->
     html! { p.next { a rel="next" href={ (base) "?" (pairs.join("&")) } { "Older →" } } }
 }
 
-/// A table that scrolls inside itself on a phone. A head that begins with `#` stands over numbers.
+/// A table. A head that begins with `#` stands over numbers. On a phone rows are cards, three cells wide: a cell that
+/// does not explain itself says in `data-head` what it is, one with the class `two` is twice as wide, one with `wide` has
+/// a line of its own, and one with `late` stands behind the others.
 pub fn table(heads: &[&str], rows: Vec<Markup>, none: &str) -> Markup {
     if rows.is_empty() {
         return html! { p.none { (none) } };
     }
     html! {
         div.scroll tabindex="0" {
-            table {
+            table.rows {
                 thead { tr { @for head in heads { th.num[head.starts_with('#')] scope="col" { (head.trim_start_matches('#')) } } } }
                 tbody { @for row in &rows { tr { (row) } } }
             }

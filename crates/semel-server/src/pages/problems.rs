@@ -1,6 +1,6 @@
 //! What went wrong, for people.
 
-use axum::http::{StatusCode, header};
+use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use maud::html;
 
@@ -21,10 +21,10 @@ pub async fn page(Named(code): Named) -> Result<Response, Problem> {
     Ok(layout::bare(StatusCode::OK, found.title, body))
 }
 
-/// A problem as a page; who is not known is asked to sign in.
-pub fn problem(problem: &Problem, id: &str, path: &str) -> Response {
-    if problem.status() == StatusCode::UNAUTHORIZED && path != "/login" {
-        return (StatusCode::SEE_OTHER, [(header::LOCATION, "/login")]).into_response();
+/// A problem as a page; who is not known is asked to sign in, and gets to the page that was asked for afterwards.
+pub fn problem(problem: &Problem, id: &str, asked_for: &Uri) -> Response {
+    if problem.status() == StatusCode::UNAUTHORIZED && asked_for.path() != "/login" {
+        return (StatusCode::SEE_OTHER, [(header::LOCATION, sign_in(asked_for))]).into_response();
     }
     let body = html! {
         p { (problem.detail()) }
@@ -32,4 +32,13 @@ pub fn problem(problem: &Problem, id: &str, path: &str) -> Response {
         p { a href={ "/problems/" (problem.code()) } { (problem.code()) } " · request " code { (id) } " · " a href="/" { "Overview" } }
     };
     layout::bare(problem.status(), "That did not work", body)
+}
+
+/// Where to sign in. The page is named behind a `#`, which browsers keep to themselves and only our script reads.
+fn sign_in(asked_for: &Uri) -> String {
+    let page = asked_for.path_and_query().map_or("/", |page| page.as_str());
+    match page.bytes().all(|byte| byte.is_ascii_graphic()) && page != "/" {
+        true => format!("/login#{page}"),
+        false => "/login".to_owned(),
+    }
 }

@@ -23,9 +23,9 @@ pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>) 
     let rows = view.workers.iter().map(|worker| {
         let info = &worker.info;
         html! {
-            td { (info.name.as_deref().unwrap_or(&worker.id)) br; span.quiet { (info.host) @if info.pid != 0 { ", pid " (info.pid) } } }
-            td { (names(&info.tasks)) } td { (if info.queues.is_empty() { "all".to_owned() } else { names(&info.queues) }) }
-            td.num { @if info.pid == 0 { span title="It claims over HTTP: how much it has in hand only it knows" { "at most " (info.slots) } } @else { (info.running) "/" (info.slots) } } td { @if let Some(at) = info.started_at { (when(at, view.now)) } } td { (when(worker.heartbeat_at, view.now)) } td { (info.version.as_deref().unwrap_or_default()) }
+            td.wide { (info.name.as_deref().unwrap_or(&worker.id)) br; span.quiet { (info.host) @if info.pid != 0 { ", pid " (info.pid) } } }
+            td data-head="tasks" { (names(&info.tasks)) } td data-head="queues" { (if info.queues.is_empty() { "all".to_owned() } else { names(&info.queues) }) }
+            td.num data-head="busy" { @if info.pid == 0 { span title="It claims over HTTP: how much it has in hand only it knows" { "at most " (info.slots) } } @else { (info.running) "/" (info.slots) } } td data-head="started" { @if let Some(at) = info.started_at { (when(at, view.now)) } } td data-head="heard" { (when(worker.heartbeat_at, view.now)) } td data-head="version" { (info.version.as_deref().unwrap_or_default()) }
         }
     });
     let body = html! {

@@ -115,7 +115,7 @@ codes! {
         "Somebody closed the intake of the queue or task in target.",
         "Try again later; semel queues open lets submissions in again.";
     "busy" 503 "The server is full",
-        "As many connections, long polls or streams are open as the server bears.",
+        "As many long polls or streams are open, or as many large bodies are under way, as the server bears.",
         "Try again after Retry-After.";
     "internal" 500 "The server made a mistake",
         "Something happened that should not.",

@@ -112,7 +112,7 @@ async fn a_queue_is_paused_and_resumed() {
 #[tokio::test]
 async fn what_is_in_hand_stays_while_the_page_lives() {
     // Pages once replaced whole parts of themselves at every change: on a busy store nobody got to press a lever that had
-    // to be unfolded first, and a table on a phone jumped back while one scrolled in it.
+    // to be unfolded first, and a table jumped back while one scrolled in it.
     let stage = Stage::new().await;
     for task in ["m", "z"] {
         stage
@@ -120,7 +120,8 @@ async fn what_is_in_hand_stays_while_the_page_lives() {
             .await;
     }
     browse(&stage, async |tab| {
-        tab.look(390, 844, false).await;
+        // Wide enough for a table, too narrow for the whole of it.
+        tab.look(800, 844, false).await;
         tab.go("/queues").await;
         tab.until("document.getElementById('live').textContent === 'live'")
             .await;
@@ -242,7 +243,8 @@ async fn one_signs_in_and_out() {
             .await;
         tab.type_into("input[name=token]", &token).await;
         tab.click("button[type=submit]").await;
-        tab.until("location.pathname === '/'").await;
+        // One gets to where one wanted to.
+        tab.until("location.pathname === '/jobs'").await;
         tab.shows("olga").await;
         tab.until("document.getElementById('live').textContent === 'live'")
             .await;
@@ -255,6 +257,40 @@ async fn one_signs_in_and_out() {
         tab.until("location.pathname === '/login'").await;
         tab.go("/").await;
         assert_eq!(tab.path().await, "/login");
+        // An address that was made up leads nowhere else.
+        for made_up in [
+            "//127.0.0.1:1/",
+            "https://evil.example/",
+            "javascript:alert(1)",
+            "/\\\\evil.example",
+            "http://[",
+            "//' + location.host + '//evil.example",
+        ] {
+            tab.eval(&format!("location.hash = '#{made_up}'")).await;
+            let ours = "new URL(wanted(), location.href).origin === location.origin";
+            assert_eq!(tab.eval(ours).await, true, "{made_up}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_page_whose_token_is_gone_asks_to_sign_in_again() {
+    let mut stage = Stage::new().await;
+    let root = stage.token("root", &[Role::Admin], &[]).await;
+    let token = stage.token("olga", &[Role::Operate], &[]).await;
+    stage.token = Some(root);
+    browse(&stage, async |tab| {
+        tab.go("/queues").await;
+        tab.type_into("input[name=token]", &token).await;
+        tab.click("button[type=submit]").await;
+        tab.until(
+            "location.pathname === '/queues' && document.getElementById('live').textContent === 'live'",
+        )
+        .await;
+        stage.call("DELETE", "/v1/tokens/olga", json!({})).await.is(204);
+        tab.until("location.pathname === '/login' && location.hash === '#/queues'")
+            .await;
     })
     .await;
 }

@@ -47,6 +47,29 @@ async fn a_body_that_is_too_large_is_refused_before_it_is_read() {
 }
 
 #[tokio::test]
+async fn a_batch_may_be_sixteen_times_as_large_and_no_larger() {
+    let stage = Stage::new().await;
+    let job = json!({"task": "t", "input": "x".repeat(200 * 1024)});
+    let batch = |jobs: usize| json!({"jobs": vec![job.clone(); jobs]});
+    let taken = stage.post("/v1/jobs/batch", batch(75)).await.is(200);
+    assert_eq!(taken.json["results"].as_array().unwrap().len(), 75);
+    assert!(
+        taken.json["results"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|one| one["status"] == 201)
+    );
+    // Refused by what it announces; a client that goes on sending may not see the answer.
+    let larger = stage.request("POST", "/v1/jobs/batch").json(&batch(90));
+    if let Ok(response) = larger.send().await {
+        assert_eq!(response.status(), 413);
+    }
+    let jobs = stage.get("/v1/stats").await.is(200);
+    assert_eq!(jobs.json["accepted"], 75);
+}
+
+#[tokio::test]
 async fn a_body_that_is_too_deep_is_refused() {
     let stage = Stage::new().await;
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));

@@ -66,6 +66,8 @@ async fn who_is_not_known_is_sent_to_sign_in_and_a_reader_gets_no_levers() {
     let reader = stage.token("reader", &[Role::Read], &[]).await;
     let sent = page(&stage, "/").await.is(303);
     assert_eq!(sent.headers[header::LOCATION], "/login");
+    let sent = page(&stage, "/jobs?state=failed").await.is(303);
+    assert_eq!(sent.headers[header::LOCATION], "/login#/jobs?state=failed");
     page(&stage, "/login").await.is(200);
     page(&stage, "/assets/script.js").await.is(200);
     page(&stage, "/assets/style.css").await.is(200);

@@ -57,6 +57,8 @@ impl Stage {
             client,
             http: reqwest::Client::builder()
                 .redirect(reqwest::redirect::Policy::none())
+                // The server closes a connection on which nothing was asked for 10 s.
+                .pool_idle_timeout(std::time::Duration::from_secs(5))
                 .build()
                 .unwrap(),
             token: None,

@@ -16,15 +16,33 @@ use crate::session::Session;
 const EVERY: usize = 4;
 
 /// What is about to happen.
-pub fn begin(seconds: u64, dir: &Path, session: &Session) -> Result<(), Problem> {
+pub fn begin(seconds: u64, dir: &Path, dashboard: Option<&str>, session: &Session) -> Result<(), Problem> {
     if session.json() {
-        return Ok(());
+        return match dashboard {
+            Some(url) => session.screen.print_json(&serde_json::json!({ "url": url })),
+            None => Ok(()),
+        };
     }
     let mut page = session.screen.page(&store_file(dir).display().to_string());
     page.say(format!(
         "For {seconds} seconds work is submitted more often than it should be done: a payment button pressed twice, a retry storm, a webhook sent three times, a cron run that overlaps. Three worker processes do it; one of them is killed (kill -9) every 0.6 seconds and replaced."
     ));
     page.blank();
+    if let Some(url) = dashboard {
+        page.say(format!("Watch it on the dashboard: {url}"));
+        page.blank();
+    }
+    session.screen.print(&page)
+}
+
+/// Where to look, now that everything has ended.
+pub fn still_up(url: &str, session: &Session) -> Result<(), Problem> {
+    if session.json() {
+        return Ok(());
+    }
+    let mut page = session.screen.plain_page();
+    page.blank();
+    page.say(format!("The dashboard stays up: {url} – Ctrl-C ends it."));
     session.screen.print(&page)
 }
 

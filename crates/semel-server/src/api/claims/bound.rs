@@ -6,11 +6,12 @@ use std::collections::HashSet;
 
 use semel::workers::{KIND, WorkerInfo};
 use semel_core::error::{Invalid, StoreError};
-use semel_core::ids::{JobId, Name};
+use semel_core::ids::{JobId, Name, Token};
 use semel_core::json::Json;
 use semel_core::limits;
 use semel_core::store::{ClaimRequest, Expect, PutDocument};
 use semel_core::time::Millis;
+use sha2::{Digest, Sha256};
 
 use crate::app::App;
 use crate::role::Caller;
@@ -34,6 +35,20 @@ impl Binding {
         };
         let room = Name::MAX_BYTES - suffix.len();
         Name::new(format!("{}{suffix}", limits::cut(said.as_str(), room)))
+    }
+
+    /// The token of a claim as it is stored: who learns of another's cannot have its claim answered again.
+    pub fn token(&self, said: Option<Token>) -> Token {
+        let (Some(token), Some(suffix)) = (said, &self.0) else {
+            return said.unwrap_or_else(semel::ids::fresh_token);
+        };
+        let mut hashed = Sha256::new();
+        hashed.update(token.as_bytes());
+        hashed.update(suffix.as_bytes());
+        let digest: [u8; 32] = hashed.finalize().into();
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&digest[..16]);
+        Token::from_bytes(bytes)
     }
 
     /// Those of these jobs that another claimed.

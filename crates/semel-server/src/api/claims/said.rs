@@ -12,6 +12,7 @@ use semel_core::time::Millis;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::api::claims::bound::Binding;
 use crate::wire::{self, words};
 
 /// A worker asks for work.
@@ -42,15 +43,15 @@ pub struct ClaimSaid {
 }
 
 impl ClaimSaid {
-    pub(super) fn request(&self, worker: Name, queues: Vec<Name>) -> Result<ClaimRequest, Invalid> {
+    pub(super) fn request(&self, binding: &Binding, queues: Vec<Name>) -> Result<ClaimRequest, Invalid> {
         if self.max == 0 || self.max > limits::BATCH {
             return Err(Invalid::new("max", format!("1 to {}", limits::BATCH)).found(self.max.to_string()));
         }
         let lease = Millis::new(self.lease_ms);
         limits::check_lease(lease)?;
         Ok(ClaimRequest {
-            token: self.token.unwrap_or_else(semel::ids::fresh_token),
-            worker,
+            token: binding.token(self.token),
+            worker: binding.worker(&self.worker)?,
             queues,
             tasks: self.tasks.clone(),
             max: self.max,

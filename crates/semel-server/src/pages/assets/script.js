@@ -6,8 +6,8 @@ document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest",
 
 async function refresh() {
   if (document.hidden) return;
-  const response = await fetch(location.href, { headers: { accept: "text/html" }, redirect: "error" });
-  if (response.status === 401) { location.assign("/login"); return; }
+  const response = await fetch(location.href, { headers: { accept: "text/html" }, redirect: "manual" });
+  if (response.type === "opaqueredirect" || response.status === 401) { location.assign("/login#" + location.pathname + location.search); return; }
   if (!response.ok) return;
   const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
   for (const part of document.querySelectorAll("[data-live]")) {
@@ -57,7 +57,7 @@ function soon() {
 if (live && document.querySelector("[data-live]")) {
   const events = new EventSource("/v1/stream");
   events.onopen = () => { live.textContent = "live"; live.classList.add("on"); };
-  events.onerror = () => { live.textContent = "not live"; live.classList.remove("on"); };
+  events.onerror = () => { live.textContent = "not live"; live.classList.remove("on"); soon(); };
   for (const kind of ["job", "duplicate", "alert", "stats", "lagged"]) events.addEventListener(kind, soon);
   addEventListener("pagehide", () => events.close());
   document.addEventListener("visibilitychange", soon);
@@ -129,6 +129,15 @@ function explain(answer, place) {
   if (answer.admissible_at) place.append(" A new job would be made from " + answer.admissible_at + " on.");
 }
 
+// The page somebody wanted before signing in: one of ours, whatever the address says.
+function wanted() {
+  try {
+    const page = new URL(location.hash.slice(1) || "/", location.origin);
+    if (page.origin === location.origin) return page.href;
+  } catch { /* It is no address at all. */ }
+  return "/";
+}
+
 document.addEventListener("submit", async (event) => {
   const form = event.target;
   if (!form.dataset.call) return;
@@ -147,6 +156,7 @@ document.addEventListener("submit", async (event) => {
     say("");
     const shown = form.dataset.show && document.getElementById(form.dataset.show);
     if (shown) { shown.textContent = JSON.stringify(answer, null, 2); explain(answer, document.getElementById(shown.id + "-said")); return; }
+    if (form.dataset.call === "POST /login") { location.assign(wanted()); return; }
     if (form.dataset.then) { location.assign(form.dataset.then.replace("{id}", encodeURIComponent(answer.id ?? ""))); return; }
     form.reset();
     document.activeElement.blur();
