@@ -135,6 +135,11 @@ pub struct Life {
 }
 
 impl Life {
+    /// Whether the job has taken its key, held or let go, or waits for it as a follower does. One that never got it does not.
+    pub fn has_or_awaits_key(&self) -> bool {
+        self.holding.is_some() || self.phase == Phase::Deferred
+    }
+
     /// The state at a moment.
     pub fn state(&self, now: Timestamp) -> State {
         match self.phase {

@@ -775,7 +775,7 @@ fn matches(filter: &JobFilter, head: &Head, job: &Job) -> bool {
         && state.is_none_or(|state| state == job.state)
         && queue.as_ref().is_none_or(|queue| *queue == job.queue)
         && task.as_ref().is_none_or(|task| *task == job.task)
-        && key.is_none_or(|key| Some(key) == head.digest)
+        && key.is_none_or(|key| Some(key) == head.digest && head.life.has_or_awaits_key())
         && error
             .as_ref()
             .is_none_or(|text| message.is_some_and(|message| message.contains(text.as_str())))

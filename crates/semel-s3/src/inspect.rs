@@ -262,7 +262,7 @@ fn matches(filter: &JobFilter, job: &Record, now: Timestamp) -> bool {
         && state.is_none_or(|state| state == job.state(now))
         && queue.as_ref().is_none_or(|queue| *queue == job.spec.queue)
         && task.as_ref().is_none_or(|task| *task == job.spec.task)
-        && key.is_none_or(|key| Some(key) == job.digest())
+        && key.is_none_or(|key| Some(key) == job.digest() && job.life.has_or_awaits_key())
         && error
             .as_ref()
             .is_none_or(|text| message.is_some_and(|message| message.contains(text.as_str())))

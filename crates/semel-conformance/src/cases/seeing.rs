@@ -11,7 +11,7 @@ use semel_core::submission::{RunAt, Submission};
 use semel_core::time::Millis;
 
 use super::list::cases;
-use crate::kit::{World, done, held_by, name, of, plain, refused, secs, with, with_input};
+use crate::kit::{World, done, held_by, latest, name, of, plain, refused, secs, with, with_input};
 
 cases![
     "7.3" => a_held_key_is_listed_with_its_holder,
@@ -37,6 +37,7 @@ cases![
     "7.3" => jobs_are_found_by_state,
     "7.3" => jobs_are_found_by_queue_and_by_task,
     "7.3" => jobs_are_found_by_key,
+    "7.3" => a_follower_is_found_by_the_key_it_waits_for,
     "7.3" => jobs_are_found_by_their_last_error,
     "7.3" => jobs_are_found_by_the_time_of_their_admission,
     "7.3" => everything_asked_of_a_job_has_to_hold,
@@ -565,6 +566,20 @@ fn jobs_are_found_by_key(world: &World) {
         [second, first],
         "held or not"
     );
+}
+
+/// Until it is cancelled: then it neither has the key nor waits for it.
+fn a_follower_is_found_by_the_key_it_waits_for(world: &World) {
+    let running = world.start(latest(1)).job.id;
+    let follower = world.answered(latest(2), Outcome::Deferred);
+    let key = Some(digest_of(world, &running));
+    let of_key = || JobFilter {
+        key,
+        ..JobFilter::default()
+    };
+    assert_eq!(world.ids(of_key()), [follower.clone(), running.clone()]);
+    assert_eq!(world.cancel(&follower), done(&follower, State::Cancelled));
+    assert_eq!(world.ids(of_key()), [running], "it waits for it no more");
 }
 
 fn jobs_are_found_by_their_last_error(world: &World) {

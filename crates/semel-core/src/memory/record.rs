@@ -109,7 +109,7 @@ impl Record {
             state: self.state(now),
             queue: &self.spec.queue,
             task: &self.spec.task,
-            key: self.digest(),
+            key: self.digest().filter(|_| self.life.has_or_awaits_key()),
             error: self.error.as_ref().map(|error| error.message.as_str()),
             enqueued_at: self.spec.enqueued_at,
             stub: self.stub,

@@ -5,7 +5,7 @@ use rusqlite::{Row, params};
 use semel_core::ids::{JobId, Name};
 use semel_core::job::{Phase, State};
 use semel_core::lifecycle::{AttemptEnd, AttemptResult};
-use semel_core::store::{JobFilter, Page};
+use semel_core::store::{JobFilter, Page, Sought};
 use semel_core::view::{AttemptView, Job, Listing};
 
 use crate::fail::Fail;
@@ -22,7 +22,11 @@ impl Look<'_> {
         let mut items = Vec::new();
         let full = candidates.len();
         for (at, seq) in candidates.into_iter().enumerate() {
-            if let Some(job) = self.job(seq)?.filter(|job| matches(filter, job)) {
+            // Who follows an owner of the key waits for it and has none to show.
+            let awaited = |job: &Job| filter.key.filter(|_| job.state == State::Deferred);
+            let key = |job: &Job| job.key.as_ref().map(|key| key.digest).or_else(|| awaited(job));
+            let asked_for = |job: &Job| filter.finds(&Sought::of(job, key(job)));
+            if let Some(job) = self.job(seq)?.filter(asked_for) {
                 items.push(job);
             }
             if items.len() == page.limit {
@@ -42,7 +46,7 @@ impl Look<'_> {
     /// Numbers of jobs that may match, newest first, and how far was looked if not to the end.
     fn candidates(&mut self, filter: &JobFilter, before: i64) -> Result<(Vec<i64>, Option<i64>), Fail> {
         if let Some(digest) = filter.key {
-            return Ok((self.owners(&digest, before)?, None));
+            return Ok((self.of_key(&digest, before)?, None));
         }
         let state = if filter.dead_letters {
             Some(State::Failed)
@@ -198,24 +202,4 @@ impl Look<'_> {
             })
             .collect()
     }
-}
-
-/// Whether a job is one that is asked for.
-pub(super) fn matches(filter: &JobFilter, job: &Job) -> bool {
-    let dead = !filter.dead_letters || (job.state == State::Failed && job.replayed_as.is_none());
-    !job.stub
-        && dead
-        && filter.state.is_none_or(|state| state == job.state)
-        && filter.queue.as_ref().is_none_or(|queue| *queue == job.queue)
-        && filter.task.as_ref().is_none_or(|task| *task == job.task)
-        && filter
-            .key
-            .is_none_or(|digest| job.key.as_ref().is_some_and(|key| key.digest == digest))
-        && filter.since.is_none_or(|since| job.enqueued_at >= since)
-        && filter.until.is_none_or(|until| job.enqueued_at < until)
-        && filter.error.as_ref().is_none_or(|text| {
-            job.error
-                .as_ref()
-                .is_some_and(|error| error.message.contains(text.as_str()))
-        })
 }

@@ -126,8 +126,14 @@ impl Look<'_> {
         Ok(None)
     }
 
-    pub(super) fn owners(&mut self, digest: &Digest, before: i64) -> Result<Vec<i64>, Fail> {
+    /// Jobs that owned a key, and those that follow one of them.
+    pub(super) fn of_key(&mut self, digest: &Digest, before: i64) -> Result<Vec<i64>, Fail> {
         let mut seqs = self.owned(digest)?;
+        for at in 0..seqs.len() {
+            let follower = self.statements.get(Sql::FollowerFind)?;
+            let found = follower.query_row([seqs[at]], |row| row.get::<_, i64>(0));
+            seqs.extend(found.optional()?);
+        }
         seqs.retain(|seq| *seq < before);
         seqs.sort_unstable_by(|a, b| b.cmp(a));
         seqs.dedup();

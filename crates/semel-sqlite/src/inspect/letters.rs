@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use semel_core::ids::Name;
 use semel_core::job::Phase;
-use semel_core::store::JobFilter;
+use semel_core::store::{JobFilter, Sought};
 use semel_core::view::{ErrorGroup, error_group};
 
 use crate::fail::Fail;
 use crate::inspect::Look;
-use crate::inspect::jobs::matches;
 
 impl Look<'_> {
     /// Dead letters grouped by what they died of.
@@ -46,7 +45,7 @@ impl Look<'_> {
         filter: &JobFilter,
         groups: &mut BTreeMap<(Name, String), ErrorGroup>,
     ) -> Result<(), Fail> {
-        let Some(job) = self.job(seq)?.filter(|job| matches(filter, job)) else {
+        let Some(job) = self.job(seq)?.filter(|job| filter.finds(&Sought::of(job, None))) else {
             return Ok(());
         };
         let message = job.error.as_ref().map_or("", |error| error.message.as_str());
