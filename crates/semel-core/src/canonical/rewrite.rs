@@ -47,8 +47,10 @@ impl<'a> Rewriting<'a, '_> {
     fn value(&mut self) -> Result<(), CanonicalError> {
         match self.parser.peek() {
             Some(b'"') => {
-                let string = self.parser.string()?;
-                self.string(&string);
+                match self.parser.string()? {
+                    Cow::Borrowed(plain) => self.plain(plain),
+                    Cow::Owned(resolved) => write_string(&resolved, self.out),
+                }
                 Ok(())
             }
             Some(b'{') => self.object(),
@@ -62,15 +64,10 @@ impl<'a> Rewriting<'a, '_> {
     }
 
     /// A string that was borrowed had no escape, so it needs none.
-    fn string(&mut self, string: &Cow<'_, str>) {
-        match string {
-            Cow::Borrowed(plain) => {
-                self.out.push(b'"');
-                self.out.extend_from_slice(plain.as_bytes());
-                self.out.push(b'"');
-            }
-            Cow::Owned(resolved) => write_string(resolved, self.out),
-        }
+    fn plain(&mut self, string: &str) {
+        self.out.push(b'"');
+        self.out.extend_from_slice(string.as_bytes());
+        self.out.push(b'"');
     }
 
     /// A short integer is written as it stands; whatever else begins with a digit is read as a number.
@@ -112,7 +109,10 @@ impl<'a> Rewriting<'a, '_> {
                 .last()
                 .is_none_or(|before| cmp_utf16(&before.name, &name).is_lt());
             let start = self.out.len();
-            self.string(&name);
+            match &name {
+                Cow::Borrowed(plain) => self.plain(plain),
+                Cow::Owned(resolved) => write_string(resolved, self.out),
+            }
             self.out.push(b':');
             self.value()?;
             let place = start..self.out.len();
