@@ -90,10 +90,7 @@ impl KeyLog {
         if self.rows.first.is_none() {
             self.owners.clear();
         }
-        let floor = statements
-            .get(Sql::FloorFind)?
-            .query_row(["key_log"], |row| row.get(0));
-        let floor: i64 = floor.optional()?.unwrap_or(0);
+        let floor = moved(statements)?;
         if floor > self.rows.last {
             // Rows were logged and moved into the index by others, and never seen here.
             self.sieve.forget();
@@ -280,14 +277,20 @@ impl KeyLog {
 /// Owners under a prefix, newest first, for those who have no memory of the log.
 pub fn stored_owners(statements: &mut Statements<'_>, prefix: i64) -> Result<Vec<Owner>, Fail> {
     let mut owners = indexed(statements, prefix)?;
-    for (place, seq) in logged(statements)? {
-        if place.0 == prefix {
-            owners.push(Owner {
-                generation: place.1,
-                seq,
-            });
+    let mut logged: Vec<Owner> = Vec::new();
+    let after = moved(statements)?;
+    let mut found = statements.get(Sql::KeyLogAfter)?.query([after])?;
+    while let Some(row) = found.next()? {
+        let mut bytes = row.get_ref(1)?.as_blob()?;
+        while let Some(entry) = take_entry(&mut bytes) {
+            let (of, generation) = entry.place;
+            if of == prefix {
+                logged.retain(|owner| owner.generation != generation);
+                logged.extend(entry.seq.map(|seq| Owner { generation, seq }));
+            }
         }
     }
+    owners.extend(logged);
     newest_first(&mut owners);
     Ok(owners)
 }
@@ -306,6 +309,14 @@ pub fn forget_logged(statements: &mut Statements<'_>, places: &[Place]) -> Resul
     log.load(statements)?;
     places.iter().for_each(|place| log.forget(*place));
     log.flush(statements)
+}
+
+/// The last row of the log whose owners are all in the index.
+fn moved(statements: &mut Statements<'_>) -> Result<i64, Fail> {
+    let floor = statements
+        .get(Sql::FloorFind)?
+        .query_row(["key_log"], |row| row.get(0));
+    Ok(floor.optional()?.unwrap_or(0))
 }
 
 fn indexed(statements: &mut Statements<'_>, prefix: i64) -> Result<Vec<Owner>, Fail> {
