@@ -23,7 +23,7 @@ impl Raw {
     /// Connects when it is first used.
     pub fn new(options: &RedisOptions) -> Result<Self, StoreError> {
         Ok(Raw {
-            link: Link::new(options)?,
+            link: Link::new(options)?.by_the_library(),
         })
     }
 
