@@ -15,7 +15,7 @@ use crate::claim::{batch_of, parse_place};
 use crate::head::{Head, Held};
 use crate::inspect::Source;
 use crate::jobs::{is_rare, ready_member, score};
-use crate::keys::{Id, LAPSE_SPAN};
+use crate::keys::{Id, Keys, LAPSE_SPAN};
 use crate::link::answer;
 use crate::shard::Shard;
 use crate::tx::{Slot, Tx, Written};
@@ -296,7 +296,7 @@ impl Tx<'_> {
                     generation: head.life.holding.as_ref().map_or(0, |holding| holding.generation),
                     kin: owner.is_some_and(|owner| owner.kin),
                 };
-                let arguments = vec![digest.as_bytes().to_vec(), mended.encode()];
+                let arguments = vec![Keys::owned(&digest).to_vec(), mended.encode()];
                 wrongs.push(Wrong {
                     invariant: "I13",
                     what: "jobs that hold a key which does not lead to them",
@@ -313,7 +313,7 @@ impl Tx<'_> {
                 && self.stored(&newest).await?.is_none()
             {
                 let about = digest.to_string();
-                let gone = mend_with("HDEL", &keys.owners(&digest), vec![digest.as_bytes().to_vec()]);
+                let gone = mend_with("HDEL", &keys.owners(&digest), vec![Keys::owned(&digest).to_vec()]);
                 wrongs.push(Wrong {
                     invariant: "I13",
                     what: "keys whose newest owner is gone",

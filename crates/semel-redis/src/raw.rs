@@ -38,6 +38,31 @@ impl Raw {
         Ok(described.into_iter().map(|(info, _)| info).collect())
     }
 
+    /// Bytes that the servers use to know who has which key.
+    pub async fn bytes_of_keys(&self, namespace: &Name) -> Result<u64, StoreError> {
+        let mut sum = 0;
+        for master in self.link.masters().await? {
+            let mut cursor = b"0".to_vec();
+            loop {
+                let names;
+                (cursor, names) = self
+                    .link
+                    .scan(master.as_ref(), &cursor, &keys::owners_pattern(namespace))
+                    .await?;
+                for name in names {
+                    let mut ask = redis::pipe();
+                    ask.cmd("MEMORY").arg("USAGE").arg(name).arg("SAMPLES").arg(0);
+                    let bytes = self.link.ask("asking what keys cost", &ask).await?.remove(0);
+                    sum += answer::number(bytes)?;
+                }
+                if cursor == b"0" {
+                    break;
+                }
+            }
+        }
+        Ok(u64::try_from(sum).unwrap_or(0))
+    }
+
     /// Removes a namespace with all that is in it, whatever its number of shards. Nobody may be at work in it.
     pub async fn remove_namespace(&self, namespace: &Name) -> Result<u64, StoreError> {
         let mut removed = 0;
