@@ -204,7 +204,7 @@ impl Run<'_> {
             let submitting = rig.clone();
             let paced = paced(&rig, batch, rate, move |submission| {
                 let rig = submitting.clone();
-                async move { rig.submit(vec![submission], Outcome::Accepted).await.map(drop) }
+                async move { rig.submit(vec![submission], Outcome::Accepted).await }
             })?;
             // What plain writes wait at the same rate is the machine's part of it.
             let plain = sets::paced(&self.sets_of(Way::OneByOne), &rig, rate, jobs.max(MANY))?;

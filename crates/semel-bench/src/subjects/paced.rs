@@ -39,7 +39,7 @@ pub(crate) fn paced<T, F>(
 ) -> Result<Paced>
 where
     T: Send + 'static,
-    F: Future<Output = Result<()>> + Send,
+    F: Future<Output = Result<()>> + Send + 'static,
 {
     let jobs = items.len();
     let due = Arc::new(Semaphore::new(0));
