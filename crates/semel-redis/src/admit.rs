@@ -156,7 +156,7 @@ impl Tx<'_> {
         self.set(Slot::spec(self.names(), &before.id), spec.encode());
         let after = Head {
             life,
-            input: prepared.key.map(|key| key.input).or(before.input),
+            input: prepared.key.map(|key| key.input.into()).or(before.input),
             ..before.clone()
         };
         self.put(&before, after).await?;
@@ -188,7 +188,7 @@ impl Tx<'_> {
             },
             digest: key.as_ref().map(|key| key.digest),
             group: key.as_ref().and_then(|key| key.group),
-            input: key.as_ref().map(|key| key.input),
+            input: key.as_ref().map(|key| key.input.into()),
             origin: None,
             follows: birth.follows,
             replayed_as: None,

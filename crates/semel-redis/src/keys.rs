@@ -9,6 +9,7 @@ use std::str::FromStr as _;
 use sha2::Digest as _;
 
 use semel_core::ids::{Digest, JobId, Name, Token};
+use semel_core::time::Timestamp;
 
 /// A job within its shard: the sixteen bytes of the token it was submitted with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,6 +18,17 @@ pub struct Id(pub [u8; 16]);
 impl From<Token> for Id {
     fn from(token: Token) -> Self {
         Id(*token.as_bytes())
+    }
+}
+
+impl Id {
+    /// When the token was made, in the producer's opinion. Whatever it says, a moment beside it takes few bytes only if
+    /// it is close.
+    pub fn made_at(&self) -> Timestamp {
+        let millis = self.0[..6]
+            .iter()
+            .fold(0, |sum, byte| sum << 8 | i64::from(*byte));
+        Timestamp::from_millis(millis)
     }
 }
 
@@ -83,7 +95,8 @@ impl Keys {
         self.name("changes")
     }
 
-    /// Counters and numbers of jobs: `<lane>.c<counter>`, `<lane>.p<phase>`, `<lane>.h` keys held, `g.…` guards.
+    /// Counters and numbers of jobs: `<lane>.c<counter>`, `<lane>.p<phase>`, `<lane>.h` keys held, `<lane>.b` accepted and
+    /// waiting, `<lane>.k` the same and a key held, `g.…` guards. What several say is to be added up.
     pub fn counts(&self) -> String {
         self.name("counts")
     }
@@ -218,11 +231,22 @@ impl Keys {
         self.name(&format!("attempts:{}", hex(&id.0)))
     }
 
-    /// Newest owners of keys: small hashes, which Redis packs tightly for as long as one has no more than 128, which is
+    /// Newest owners of keys: small hashes, which Redis packs tightly for as long as one has no more than 512, which is
     /// two million keys in all.
     pub fn owners(&self, digest: &Digest) -> String {
         let [first, second, ..] = *digest.as_bytes();
-        self.name(&format!("key:{}", hex(&[first & 0x3f, second])))
+        let mut name = String::with_capacity(self.prefix.len() + 8);
+        name.push_str(&self.prefix);
+        name.push_str("key:");
+        push_hex(&mut name, first & 0x0f);
+        push_hex(&mut name, second);
+        name
+    }
+
+    /// What a key is called among them: half of its digest, which is as good as all of it.
+    pub fn owned(digest: &Digest) -> [u8; 16] {
+        let (half, _) = digest.as_bytes().split_at(16);
+        half.try_into().expect("half of a digest")
     }
 
     /// Other jobs of a key: by generation; those that never took it by their negated arrival.
@@ -335,6 +359,11 @@ pub fn patterns(namespace: &Name) -> [String; 2] {
     ]
 }
 
+/// What the names under which owners of keys are kept match.
+pub fn owners_pattern(namespace: &Name) -> String {
+    format!("semel:{{{}/*}}:key:*", escaped(namespace.as_str()))
+}
+
 /// The shard and the job an id names; none if no such id is ever given.
 pub fn locate(id: &JobId, shards: usize) -> Option<(usize, Id)> {
     let text = id.as_str();
@@ -360,9 +389,15 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes
         .iter()
         .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
+            push_hex(&mut text, *byte);
             text
         })
+}
+
+fn push_hex(text: &mut String, byte: u8) {
+    for half in [byte >> 4, byte & 15] {
+        text.push(char::from_digit(u32::from(half), 16).expect("a hex digit"));
+    }
 }
 
 fn digest_of(text: &str) -> String {

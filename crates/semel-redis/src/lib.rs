@@ -13,6 +13,7 @@ mod config;
 mod control;
 mod doctor;
 mod documents;
+mod driven;
 mod effects;
 mod fast;
 mod head;

@@ -12,7 +12,7 @@ use crate::link::{Link, answer};
 use crate::options::RedisOptions;
 
 /// The layout this crate writes. See `keys.rs`.
-const LAYOUT: i64 = 1;
+const LAYOUT: i64 = 2;
 /// The oldest server that has every command the scripts use (`COPY`).
 const OLDEST: (u32, u32) = (6, 2);
 

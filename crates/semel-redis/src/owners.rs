@@ -14,7 +14,7 @@ use crate::tx::{Slot, Tx};
 impl Slot {
     /// The newest owner of a key.
     pub fn owner(keys: &Keys, digest: &Digest) -> Self {
-        Slot::new(keys.owners(digest), *digest.as_bytes())
+        Slot::new(keys.owners(digest), Keys::owned(digest))
     }
 
     fn group(keys: &Keys, digest: &Digest) -> Self {

@@ -201,11 +201,11 @@ impl Tx<'_> {
         let observe = self.config.observes(queue, task, self.now);
         let named = holder.as_ref().map(|head| self.view(head)).transpose()?;
         let met = match (&holder, &named) {
-            (Some(head), Some(named)) => head.input.map(|input| Holder {
+            (Some(head), Some(named)) => head.input.zip(prepared.key.as_ref()).map(|(input, key)| Holder {
                 id: &named.id,
                 task: &named.task,
                 enqueued_at: head.enqueued_at,
-                input,
+                input: input.beside(key.input),
                 life: &head.life,
             }),
             _ => None,
@@ -299,7 +299,7 @@ impl Tx<'_> {
         let Some((key, met)) = prepared.key.as_ref().zip(met) else {
             return Ok(Difference::default());
         };
-        if met.input == Some(key.input) {
+        if met.input == Some(key.input.into()) {
             return Ok(Difference::default());
         }
         let whole = || vec![String::new()];

@@ -8,6 +8,7 @@ mod at_once;
 mod campaigns;
 mod cluster;
 mod doctor;
+mod lone;
 mod lost_replies;
 mod no_room;
 mod opening;
