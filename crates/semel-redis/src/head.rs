@@ -8,6 +8,7 @@ use semel_core::time::{Millis, Timestamp};
 
 use crate::codec::{Reader, Writer, bits, place};
 use crate::keys::Id;
+use crate::name::Trail;
 
 const VERSION: u8 = 2;
 /// How the head of a job begins that waits, was never leased, and has its key, if it has one, in a way that neither a
@@ -69,6 +70,8 @@ pub struct Head {
     pub replayed_as: Option<Id>,
     /// Who runs it, or ran it last.
     pub worker: Option<Name>,
+    /// What it carries for the case that the number of shards changes.
+    pub trail: Trail,
 }
 
 /// Until when a job holds its key if nothing is written.
@@ -194,6 +197,7 @@ impl Head {
             follows: None,
             replayed_as: None,
             worker: None,
+            trail: Trail::default(),
         }
     }
 
@@ -241,6 +245,7 @@ impl Head {
             self.origin.is_some(),
             self.follows.is_some(),
             self.replayed_as.is_some(),
+            !self.trail.is_none(),
         ];
         out.byte(bits(&there))
             .byte(life.priority.to_le_bytes()[0])
@@ -267,6 +272,9 @@ impl Head {
             .flatten()
         {
             out.raw(&id.0);
+        }
+        if !self.trail.is_none() {
+            out.var(self.trail.pack());
         }
     }
 
@@ -342,6 +350,9 @@ impl Head {
         self.origin = is(4).then(|| from.id()).transpose()?;
         self.follows = is(5).then(|| from.id()).transpose()?;
         self.replayed_as = is(6).then(|| from.id()).transpose()?;
+        if is(7) {
+            self.trail = Trail::unpack(from.var()?)?;
+        }
         Ok(())
     }
 
@@ -434,6 +445,7 @@ impl Marks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::name::Named;
     use semel_core::ids::{JobId, Token};
     use semel_core::lifecycle::{self, Settle, Settled};
 
@@ -475,6 +487,10 @@ mod tests {
             follows: Some(Id([4; 16])),
             replayed_as: None,
             worker: Some(Name::new("ada").unwrap()),
+            trail: Trail {
+                named: Some(Named::Bare),
+                slot: Some(7),
+            },
         }
     }
 

@@ -25,7 +25,9 @@ use crate::head::{Head, Held, Marks};
 use crate::jobs::{member, tallies};
 use crate::keys::{Id, Keys};
 use crate::link::answer;
+use crate::name::Trail;
 use crate::records::{Owner, Spec};
+use crate::route;
 use crate::shard::Shard;
 use crate::submit::Item;
 use crate::tx::Signals;
@@ -399,6 +401,10 @@ impl Context<'_> {
             follows: None,
             replayed_as: None,
             worker: None,
+            trail: Trail {
+                named: None,
+                slot: route::carried(&self.shard.namespace, &job.prepared, kind.keyed),
+            },
         }
     }
 
