@@ -3,7 +3,7 @@
 //! They arrive in the order they had over all shards, and are written by the same functions as any job, which enter them
 //! everywhere. What an old shard numbers by itself (lanes, arrivals) is numbered anew.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use semel_core::error::StoreError;
 use semel_core::ids::{Digest, Name};
@@ -37,6 +37,8 @@ pub struct Found {
     pub lanes: HashMap<(Name, Name), u32>,
     /// Where jobs are that run.
     pub running: HashMap<Id, usize>,
+    /// How many jobs of a lane a shard has that were accepted, not deferred.
+    pub accepted: BTreeMap<(usize, u32), i64>,
     /// Slots of keys that are not where their digests would be.
     elsewhere: HashMap<Digest, u16>,
 }
@@ -215,6 +217,8 @@ impl<'l> Copier<'l> {
         for job in jobs {
             let lane = self.found.lanes.get(&job.lane);
             let lane = *lane.ok_or_else(|| StoreError::corrupt("a job in a lane that is not there"))?;
+            let accepted = self.found.accepted.entry((target, lane)).or_default();
+            *accepted += i64::from(!job.head.marks.deferred);
             let head = Head {
                 lane,
                 seq: tx.next_seq().await?,

@@ -117,7 +117,8 @@ async fn copy_totals(link: &Link, name: &str, targets: &[Shard], found: &Found) 
     Ok(())
 }
 
-/// Counters are added up over the shards on reading: all of them go to the first.
+/// Counters are added up over the shards on reading. All of them go to the first, but that no shard has more jobs than
+/// it has accepted.
 async fn copy_numbers(
     link: &Link,
     from: &[Keys],
@@ -163,6 +164,18 @@ async fn copy_numbers(
     }
     let first = &targets[0].keys;
     let mut sent = Sent::new(link);
+    for ((shard, lane), accepted) in found.accepted.iter().filter(|((shard, _), _)| *shard > 0) {
+        let field = format!("{lane}.c{}", Counter::Accepted as usize);
+        sent.add(*shard, |ask| {
+            ask.cmd("HSET")
+                .arg(targets[*shard].keys.counts())
+                .arg(&field)
+                .arg(*accepted);
+        })
+        .await?;
+        let sum = now.entry(*lane).or_default();
+        sum.set(Counter::Accepted, sum.get(Counter::Accepted) - accepted);
+    }
     for (key, sums) in [(first.counts(), now), (first.baseline(), before)] {
         for (lane, counts) in sums {
             for counter in Counter::ALL
