@@ -9,6 +9,7 @@ use semel_core::time::{Millis, Timestamp};
 
 use crate::codec::{Reader, Writer, bits, place};
 use crate::keys::Id;
+use crate::name::Trail;
 
 const VERSION: u8 = 3;
 /// How the head of a job begins that waits, was never leased, and has its key, if it has one, in a way that neither a
@@ -73,6 +74,8 @@ pub struct Head {
     pub replayed_as: Option<Id>,
     /// Who runs it, or ran it last.
     pub worker: Option<Name>,
+    /// What it carries for the case that the number of shards changes.
+    pub trail: Trail,
 }
 
 /// The first half of the hash of a canonical input: enough to tell inputs apart.
@@ -221,6 +224,7 @@ impl Head {
             follows: None,
             replayed_as: None,
             worker: None,
+            trail: Trail::default(),
         }
     }
 
@@ -271,6 +275,7 @@ impl Head {
             apart.is_some(),
             is_rare,
             self.is_usual(),
+            !self.trail.is_none(),
         ];
         out.byte(bits(&there));
         if is_rare {
@@ -297,6 +302,9 @@ impl Head {
         }
         for id in rare.into_iter().flatten() {
             out.raw(&id.0);
+        }
+        if !self.trail.is_none() {
+            out.var(self.trail.pack());
         }
     }
 
@@ -436,6 +444,9 @@ impl Head {
         self.origin = is_rare(1).then(|| from.id()).transpose()?;
         self.follows = is_rare(2).then(|| from.id()).transpose()?;
         self.replayed_as = is_rare(3).then(|| from.id()).transpose()?;
+        if is(6) {
+            self.trail = Trail::unpack(from.var()?)?;
+        }
         Ok(())
     }
 
@@ -537,6 +548,7 @@ impl Marks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::name::Named;
     use semel_core::ids::{JobId, Token};
     use semel_core::lifecycle::{self, Settle, Settled};
 
@@ -578,6 +590,10 @@ mod tests {
             follows: Some(Id([4; 16])),
             replayed_as: None,
             worker: Some(Name::new("ada").unwrap()),
+            trail: Trail {
+                named: Some(Named::Bare),
+                slot: Some(7),
+            },
         }
     }
 

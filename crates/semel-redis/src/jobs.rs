@@ -332,7 +332,7 @@ impl Tx<'_> {
     /// Log lines go with the content of their job.
     pub fn drop_log(&mut self, head: &Head) {
         if head.marks.log {
-            let feed = log_feed(&self.names().job_id(&head.id));
+            let feed = log_feed(&self.names().id_of(&head.trail, &head.id));
             self.run("DEL", self.names().feed(&feed), Vec::new());
             self.run("HDEL", self.names().feeds(), vec![feed.into_bytes()]);
         }

@@ -4,12 +4,13 @@
 //! Nothing a client sends becomes part of a name but the namespace, escaped, and digests in hex.
 
 use std::fmt::Write as _;
-use std::str::FromStr as _;
 
 use sha2::Digest as _;
 
 use semel_core::ids::{Digest, JobId, Name, Token};
 use semel_core::time::Timestamp;
+
+use crate::name::{Layout, Named, Trail};
 
 /// A job within its shard: the sixteen bytes of the token it was submitted with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -43,23 +44,36 @@ pub const LAPSE_SPAN: i64 = 3_600_000;
 #[derive(Clone, Debug)]
 pub struct Keys {
     prefix: String,
-    shards: usize,
+    layout: Layout,
     shard: usize,
 }
 
 impl Keys {
     /// The names of a shard of a namespace.
-    pub fn new(namespace: &Name, shards: usize, shard: usize) -> Self {
+    pub fn new(namespace: &Name, layout: impl Into<Layout>, shard: usize) -> Self {
+        let layout = layout.into();
+        let (namespace, tag) = (escaped(namespace.as_str()), layout.tag());
         Keys {
-            prefix: format!("semel:{{{}/{shards}/{shard}}}:", escaped(namespace.as_str())),
-            shards,
+            prefix: format!("semel:{{{namespace}/{tag}/{shard}}}:"),
+            layout,
             shard,
         }
+    }
+
+    /// What all names of a layout match, in the notation of `SCAN`.
+    pub fn of_layout(namespace: &Name, layout: Layout) -> String {
+        let (namespace, tag) = (escaped(namespace.as_str()), layout.tag());
+        format!("semel:{{{namespace}/{tag}/*}}:*")
     }
 
     /// Where a namespace keeps the number of shards it was made with.
     pub fn layout(namespace: &Name) -> String {
         format!("semel:{{{}}}:layout", escaped(namespace.as_str()))
+    }
+
+    /// What all names of the shard begin with.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
     }
 
     fn name(&self, rest: &str) -> String {
@@ -68,11 +82,17 @@ impl Keys {
 
     /// The id of a job as anyone sees it: where there are several shards it says which one.
     pub fn job_id(&self, id: &Id) -> JobId {
-        let plain = JobId::from(Token::from_bytes(id.0));
-        match self.shards {
-            1 => plain,
-            _ => JobId::new(format!("{plain}.{}", self.shard)).expect("an id with a number is printable"),
-        }
+        self.id_of(&Trail::default(), id)
+    }
+
+    /// The id of a job with this trail, or of one it is related to: all of them are named alike.
+    pub fn id_of(&self, trail: &Trail, id: &Id) -> JobId {
+        self.named(trail).name(id)
+    }
+
+    /// How a job with this trail is named.
+    pub fn named(&self, trail: &Trail) -> Named {
+        trail.named.unwrap_or_else(|| self.layout.names(self.shard))
     }
 
     /// Numbers of the shard: `config`, `seq`, `ledger`, `entries`, `document`, `since`, `sweep`.
@@ -364,26 +384,6 @@ pub fn owners_pattern(namespace: &Name) -> String {
     format!("semel:{{{}/*}}:key:*", escaped(namespace.as_str()))
 }
 
-/// The shard and the job an id names; none if no such id is ever given.
-pub fn locate(id: &JobId, shards: usize) -> Option<(usize, Id)> {
-    let text = id.as_str();
-    let (token, shard) = match shards {
-        1 => (text, 0),
-        _ => {
-            let (token, shard) = text.split_once('.')?;
-            let number: usize = shard.parse().ok()?;
-            (
-                token,
-                Some(number).filter(|number| *number < shards && number.to_string() == shard)?,
-            )
-        }
-    };
-    let token = Token::from_str(token)
-        .ok()
-        .filter(|found| found.to_string() == token)?;
-    Some((shard, Id::from(token)))
-}
-
 /// Bytes as hex digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes
@@ -419,25 +419,6 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_id_leads_back_to_its_shard_and_no_other_text_does() {
-        let token = Token::from_parts(1_800_000_000_000, &[7; 10]);
-        for shards in [1, 4] {
-            let keys = Keys::new(&Name::new("app").unwrap(), shards, shards - 1);
-            let id = keys.job_id(&Id::from(token));
-            assert_eq!(locate(&id, shards), Some((shards - 1, Id::from(token))));
-            let upper = JobId::new(id.as_str().to_uppercase()).unwrap();
-            assert_eq!(locate(&upper, shards), None);
-        }
-        for wrong in [
-            "nobody",
-            "0190d5b2-7c1e-7a53-9f0e-3c1f0a5b6d7e.9",
-            "0190d5b2-7c1e-7a53-9f0e-3c1f0a5b6d7e.00",
-        ] {
-            assert_eq!(locate(&JobId::new(wrong).unwrap(), 4), None);
-        }
-    }
 
     #[test]
     fn a_namespace_cannot_break_out_of_its_hash_tag() {

@@ -363,6 +363,19 @@ impl Link {
         }
     }
 
+    /// How many listen to a channel.
+    pub async fn listeners(&self, channel: &str) -> Result<i64, StoreError> {
+        let mut sum = 0;
+        for master in self.masters().await? {
+            let mut ask = redis::cmd("PUBSUB");
+            ask.arg("NUMSUB").arg(channel);
+            let told = self.ask_at("asking who listens", master.as_ref(), ask).await?;
+            let mut told = answer::list(told)?.into_iter();
+            sum += answer::number(told.nth(1).unwrap_or(Value::Nil))?;
+        }
+        Ok(sum)
+    }
+
     /// Some names of one server that match a pattern, and where to go on.
     pub async fn scan(
         &self,

@@ -304,7 +304,8 @@ fn floored(at: i64, length: i64) -> i64 {
     at.div_euclid(length) * length
 }
 
-fn encode_counts(counts: &Counts) -> Vec<u8> {
+/// The counters of a snapshot.
+pub fn encode_counts(counts: &Counts) -> Vec<u8> {
     let mut out = Writer::new(VERSION);
     for counter in Counter::ALL {
         out.long(counts.get(counter));
@@ -313,7 +314,7 @@ fn encode_counts(counts: &Counts) -> Vec<u8> {
 }
 
 /// Counters added since a snapshot was taken are missing in it: they were zero.
-fn decode_counts(bytes: &[u8]) -> Result<Counts, StoreError> {
+pub fn decode_counts(bytes: &[u8]) -> Result<Counts, StoreError> {
     let mut from = Reader::new(bytes, VERSION, "a snapshot")?;
     let mut counts = Counts::default();
     for counter in Counter::ALL {

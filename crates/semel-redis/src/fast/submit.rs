@@ -26,8 +26,10 @@ use crate::head::{Head, Held, Marks};
 use crate::jobs::{born_tallies, member};
 use crate::keys::{Id, Keys};
 use crate::link::answer;
+use crate::name::Trail;
 use crate::open_calls::OpenItem;
 use crate::records::{Owner, Spec};
+use crate::route;
 use crate::shard::Shard;
 use crate::tx::Signals;
 
@@ -441,6 +443,10 @@ impl Context<'_> {
             follows: None,
             replayed_as: None,
             worker: None,
+            trail: Trail {
+                named: None,
+                slot: route::carried(&self.shard.namespace, &job.prepared, kind.keyed),
+            },
         }
     }
 

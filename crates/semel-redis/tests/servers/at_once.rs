@@ -110,7 +110,7 @@ fn the_model_comes_to_what_is_written_at_once() {
     let sum = counting.sum();
     println!("{} transitions, of them at once {sum:?}", report.transitions);
     assert!(
-        sum.admitted > 200 && sum.leased > 20 && sum.completed > 0,
+        sum.admitted > 500 && sum.leased > 200 && sum.completed > 100,
         "{sum:?}"
     );
 }

@@ -16,6 +16,7 @@ mod outage;
 mod permissions;
 mod proxy;
 mod replicas;
+mod reshard;
 mod sentinel;
 mod steps_of_time;
 mod wake_up;
