@@ -162,7 +162,8 @@ impl Inspect for RedisStore {
             clock_resolution: Millis::new(1),
             key_search: false,
             joins_transaction: false,
-            tokens_stand_alone: true,
+            // Another key may lead to another shard, where the token was never seen.
+            tokens_stand_alone: self.shards() == 1,
             shared_by_processes: true,
         }
     }
