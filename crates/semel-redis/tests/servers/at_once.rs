@@ -124,10 +124,10 @@ async fn plain_way(store: &RedisStore) {
     for submission in batch.iter_mut().step_by(2) {
         submission.policy = Policy::None;
     }
-    store.submit(batch).await.unwrap();
+    store.submit(batch).await.expect("the store answers");
     let (mut claimed, mut ended) = (0, 0);
     while claimed < 1_000 {
-        let claims = store.claim(claim_request(100)).await.unwrap();
+        let claims = store.claim(claim_request(100)).await.expect("the store answers");
         assert!(!claims.is_empty(), "{claimed} were claimed");
         claimed += claims.len();
         let ends = claims.into_iter().map(|claimed| Settlement {
@@ -135,7 +135,7 @@ async fn plain_way(store: &RedisStore) {
             fence: claimed.fence,
             result: Settle::Complete { output: None },
         });
-        let outcomes = store.settle(ends.collect()).await.unwrap();
+        let outcomes = store.settle(ends.collect()).await.expect("the store answers");
         ended += outcomes
             .iter()
             .filter(|outcome| **outcome == WriteOutcome::Ok(State::Complete))
@@ -146,14 +146,18 @@ async fn plain_way(store: &RedisStore) {
 
 /// The first job of its lane makes the lane, which is not written at once.
 async fn make_lane(store: &RedisStore) {
-    store.submit(vec![kit::plain()]).await.unwrap();
-    let first = store.claim(claim_request(1)).await.unwrap().remove(0);
+    store.submit(vec![kit::plain()]).await.expect("the store answers");
+    let first = store
+        .claim(claim_request(1))
+        .await
+        .expect("the store answers")
+        .remove(0);
     let end = Settlement {
         id: first.job.id,
         fence: first.fence,
         result: Settle::Complete { output: None },
     };
-    store.settle(vec![end]).await.unwrap();
+    store.settle(vec![end]).await.expect("the store answers");
 }
 
 fn since(before: AtOnce, now: AtOnce) -> AtOnce {

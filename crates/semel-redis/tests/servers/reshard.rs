@@ -198,15 +198,21 @@ fn picture(world: &World) -> Picture {
             storage_limit: None,
             ..world.stats()
         },
-        history: world.block(store.history(Millis::from_days(1))).unwrap(),
-        settings: world.block(store.settings()).unwrap(),
+        history: world
+            .block(store.history(Millis::from_days(1)))
+            .expect("the store answers"),
+        settings: world.block(store.settings()).expect("the store answers"),
         documents: world
             .block(store.documents(&name("note"), "", Page::first(100)))
-            .unwrap()
+            .expect("the store answers")
             .items,
         audit: world.feed("audit"),
-        steps: world.block(store.list_steps(StepFilter::InDoubt)).unwrap(),
-        groups: world.block(store.dead_letter_groups(None)).unwrap(),
+        steps: world
+            .block(store.list_steps(StepFilter::InDoubt))
+            .expect("the store answers"),
+        groups: world
+            .block(store.dead_letter_groups(None))
+            .expect("the store answers"),
         jobs,
     }
 }
@@ -284,7 +290,7 @@ fn fill(world: &World, each: usize) -> Made {
         budget: 1_000,
         ..UpkeepRequest::default()
     });
-    world.block(store.reset_stats()).unwrap();
+    world.block(store.reset_stats()).expect("the store answers");
     let in_unique = SettingChange::Unique { unique: true };
     world.set(queue("unique"), in_unique);
     world.pause(queue("held back"));
@@ -306,7 +312,7 @@ fn fill(world: &World, each: usize) -> Made {
         tick();
         let hybrid = |input: &str| {
             with_input(
-                Dedup::hybrid(["/id"]).unwrap(),
+                Dedup::hybrid(["/id"]).expect("a valid field"),
                 &format!(r#"{{"id":{n},"more":{input}}}"#),
             )
         };
@@ -419,15 +425,17 @@ fn fill(world: &World, each: usize) -> Made {
             expect: Expect::Absent,
             ttl: (n == 0).then(|| secs(100_000)),
         };
-        world.block(store.put_document(put)).unwrap();
+        world.block(store.put_document(put)).expect("the store answers");
         world
             .block(store.append("audit", vec![json(&n.to_string())]))
-            .unwrap();
+            .expect("the store answers");
     }
     tick();
     world.accepted(into_queue("removed", of("t", "{}")));
     world.remove_queue("removed");
-    world.block(store.upkeep(UpkeepRequest::default())).unwrap();
+    world
+        .block(store.upkeep(UpkeepRequest::default()))
+        .expect("the store answers");
     made.held = held;
     made.known = known;
     made
@@ -444,7 +452,9 @@ fn beat(world: &World, claimed: &Claimed) {
         leases: vec![beat],
         lease: secs(3_000),
     };
-    let written = world.block(world.store().extend(request)).unwrap();
+    let written = world
+        .block(world.store().extend(request))
+        .expect("the store answers");
     assert_eq!(written, [WriteOutcome::Ok(State::Running)]);
 }
 
@@ -512,7 +522,9 @@ fn everything_leads_on(world: &World, made: &Made) {
         );
         world.confirm_guard(key, *token, "1");
     }
-    let findings = world.block(world.store().doctor(false)).unwrap();
+    let findings = world
+        .block(world.store().doctor(false))
+        .expect("the store answers");
     assert!(findings.is_empty(), "{findings:?}");
     // Everything that waits can be worked off.
     let setting = SettingChange::Resume;
@@ -526,7 +538,9 @@ fn everything_leads_on(world: &World, made: &Made) {
             assert_eq!(world.complete(claimed), WriteOutcome::Ok(State::Complete));
         }
     }
-    let findings = world.block(world.store().doctor(false)).unwrap();
+    let findings = world
+        .block(world.store().doctor(false))
+        .expect("the store answers");
     assert!(findings.is_empty(), "{findings:?}");
 }
 
@@ -537,7 +551,7 @@ fn all_is_as_it_was(spread: Arc<Spread>, numbers: &[usize]) {
     let before = picture(&world);
     assert!(before.jobs.len() > 15 * EACH, "{}", before.jobs.len());
     for to in numbers {
-        let outcome = spread.change(*to, &mut Kill::never()).unwrap();
+        let outcome = spread.change(*to, &mut Kill::never()).expect("the store answers");
         assert_eq!(
             outcome,
             ShardOutcome::Changed {
@@ -546,7 +560,7 @@ fn all_is_as_it_was(spread: Arc<Spread>, numbers: &[usize]) {
         );
         // Whoever has the store open from before is told.
         let stale = world.block(world.store().submit(vec![of("t", "{}")]));
-        let told = stale.unwrap_err().to_string();
+        let told = stale.expect_err("it is refused").to_string();
         assert!(told.contains("number of shards"), "{told}");
         world.crash();
         same(&picture(&world), &before);
