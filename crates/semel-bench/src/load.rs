@@ -13,7 +13,7 @@ use semel_core::submission::Submission;
 /// The task of all submissions.
 pub(crate) const TASK: &str = "charge";
 
-/// The milliseconds in the first token.
+/// The milliseconds in the first token, where nothing else is said.
 const EPOCH: u64 = 1_750_000_000_000;
 /// Tokens with the same milliseconds, as from a busy producer.
 const TOKENS_PER_MILLI: u64 = 64;
@@ -34,6 +34,8 @@ pub(crate) struct Load {
     task: Name,
     inputs: Arc<AtomicU64>,
     tokens: Arc<AtomicU64>,
+    /// The milliseconds in the first token.
+    epoch: u64,
 }
 
 impl Load {
@@ -45,7 +47,17 @@ impl Load {
             task,
             inputs: Arc::default(),
             tokens: Arc::default(),
+            epoch: EPOCH,
         })
+    }
+
+    /// The same with tokens made now, as a client makes them: a store may keep moments by how far they are from that.
+    #[cfg(feature = "redis")]
+    pub(crate) fn made_now(self) -> Self {
+        Load {
+            epoch: crate::stopwatch::millis_now(),
+            ..self
+        }
     }
 
     /// A submission with an input no other has.
@@ -98,7 +110,7 @@ impl Load {
         let mut random = [0u8; 10];
         random[..8].copy_from_slice(&mix(self.seed, draw).to_be_bytes());
         random[8..].copy_from_slice(&mix(draw, !self.seed).to_be_bytes()[..2]);
-        Token::from_parts(EPOCH + draw / TOKENS_PER_MILLI, &random)
+        Token::from_parts(self.epoch + draw / TOKENS_PER_MILLI, &random)
     }
 }
 

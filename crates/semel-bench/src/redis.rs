@@ -10,6 +10,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 
 use semel_core::ids::Name;
+use semel_core::job::Outcome;
 use semel_redis::{Raw, RedisOptions, RedisStore};
 
 use crate::bench::Bench;
@@ -132,19 +133,22 @@ impl Run<'_> {
     fn rig(&mut self) -> Result<Rig> {
         let options = self.fresh_options()?;
         let store = self.bench.block_on(RedisStore::open(options))?;
-        let load = Load::new(self.bench.settings.seed)?;
+        let load = Load::new(self.bench.settings.seed)?.made_now();
         Rig::new(Arc::new(store), self.bench.handle(), load, LARGEST)
     }
 
-    fn sets(&self, name: &str, way: Way) -> Contestant {
-        let sets = Sets::new(
+    fn sets_of(&self, way: Way) -> Sets {
+        Sets::new(
             self.raw.clone(),
             self.bench.handle(),
             &self.name,
             way,
             self.bench.settings.seed,
-        );
-        Contestant::ceiling(name, way.batch(), sets)
+        )
+    }
+
+    fn sets(&self, name: &str, way: Way) -> Contestant {
+        Contestant::ceiling(name, way.batch(), self.sets_of(way))
     }
 
     fn pipelined_sets(&self) -> Contestant {
@@ -196,8 +200,16 @@ impl Run<'_> {
         for (name, kind, rig) in paced_by {
             let rate = self.bench.report.find(name).map_or(0.0, |figure| figure.value) * PACE;
             let jobs = (rate * self.bench.settings.slice.as_secs_f64()) as usize * self.bench.settings.rounds;
-            let paced = paced(&rig, kind, rate, jobs.max(MANY))?;
+            let batch = rig.load.batch(kind, jobs.max(MANY))?;
+            let submitting = rig.clone();
+            let paced = paced(&rig, batch, rate, move |submission| {
+                let rig = submitting.clone();
+                async move { rig.submit(vec![submission], Outcome::Accepted).await }
+            })?;
+            // What plain writes wait at the same rate is the machine's part of it.
+            let plain = sets::paced(&self.sets_of(Way::OneByOne), &rig, rate, jobs.max(MANY))?;
             let report = &mut self.bench.report;
+            report.add(&format!("{name}_half_set_p99"), plain.millis(0.99), "ms");
             report.add(&format!("{name}_half_rate"), paced.rate, "jobs/s");
             report.add(&format!("{name}_half_p50"), paced.millis(0.50), "ms");
             report.add(&format!("{name}_half_p99"), paced.millis(0.99), "ms");

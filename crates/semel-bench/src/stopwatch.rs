@@ -17,3 +17,14 @@ impl Stopwatch {
         self.0.elapsed()
     }
 }
+
+/// What a clock on the wall says, in milliseconds since 1970.
+#[cfg(feature = "redis")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a token says when it was made; no store takes it for its time"
+)]
+pub(crate) fn millis_now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}

@@ -12,7 +12,7 @@ mod worked;
 pub(crate) use callers::Callers;
 pub(crate) use lifecycle::{Lifecycle, better_lifecycle};
 #[cfg(feature = "redis")]
-pub(crate) use paced::paced;
+pub(crate) use paced::{Paced, paced};
 pub(crate) use process::Process;
 pub(crate) use submitting::{Submitting, What};
 #[cfg(feature = "redis")]

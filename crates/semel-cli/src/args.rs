@@ -158,4 +158,8 @@ pub enum StoreCommand {
     Guarantees,
     /// Check the stored data, and repair it
     Doctor(commands::doctor::DoctorArgs),
+    /// Spread a Redis store over another number of shards
+    #[cfg(feature = "redis")]
+    #[command(subcommand)]
+    Shards(commands::shards::ShardsCommand),
 }

@@ -17,6 +17,8 @@ pub mod outbox;
 pub mod queues;
 pub mod schedules;
 pub mod serve;
+#[cfg(feature = "redis")]
+pub mod shards;
 pub mod stats;
 pub mod status;
 pub mod steps;
@@ -56,5 +58,7 @@ pub async fn run(command: StoreCommand, session: &Session) -> Result<Exit, Probl
         StoreCommand::Stats(args) => stats::run(args, session).await,
         StoreCommand::Guarantees => guarantees::run(session).await,
         StoreCommand::Doctor(args) => doctor::run(args, session).await,
+        #[cfg(feature = "redis")]
+        StoreCommand::Shards(command) => shards::run(command, session).await,
     }
 }

@@ -47,7 +47,7 @@ pub async fn run(command: StoreCommand, server: &Server, session: &Session) -> R
         }
         StoreCommand::Work(args) => to.work(args).await,
         #[cfg(feature = "redis")]
-        StoreCommand::Bridge(_) => Err(at_the_store()),
+        StoreCommand::Bridge(_) | StoreCommand::Shards(_) => Err(at_the_store()),
         StoreCommand::Demo(_)
         | StoreCommand::Serve(_)
         | StoreCommand::Outbox(_)

@@ -79,6 +79,16 @@ impl Screen {
         Busy(bar)
     }
 
+    /// Shows a person how far long work is, until the answer is dropped.
+    pub fn progress(&self) -> Progress {
+        let bar = self.is_watched().then(|| {
+            let bar = ProgressBar::new_spinner();
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        });
+        Progress(bar)
+    }
+
     /// Says a page.
     pub fn print(&self, page: &Page) -> Result<(), Problem> {
         self.write(&format!("{}\n", page.text().trim_end()))
@@ -138,6 +148,31 @@ impl Screen {
 /// Something is going on.
 #[derive(Debug)]
 pub struct Busy(Option<ProgressBar>);
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// How far long work is.
+pub struct Progress(Option<ProgressBar>);
+
+impl Progress {
+    /// What is done now, and how much of it.
+    pub fn tell(&self, doing: &str, done: u64, of: u64) {
+        if let Some(bar) = &self.0 {
+            let far = if of > 1 {
+                format!(": {done} of {of}")
+            } else {
+                String::new()
+            };
+            bar.set_message(format!("{doing}{far}"));
+        }
+    }
+}
 
 impl Drop for Busy {
     fn drop(&mut self) {

@@ -105,3 +105,59 @@ fn a_server_is_measured_only_where_it_is_named_for_it() {
         "nothing is left on the server"
     );
 }
+
+#[test]
+fn a_store_is_spread_over_another_number_of_shards() {
+    let server = Server::start();
+    let stage = on(&server);
+    let ids: Vec<String> = ["1", "2", "3"]
+        .iter()
+        .map(|n| stage.submit(&["t", n, "--key", n]))
+        .collect();
+    assert_eq!(stage.json(&["shards", "show"])["shards"], 1);
+    // Said, and not done.
+    let plan = stage.json(&["shards", "set", "4", "--dry-run"]);
+    assert_eq!(
+        (&plan["from"], &plan["to"], &plan["jobs"], &plan["changed"]),
+        (&1.into(), &4.into(), &3.into(), &false.into()),
+        "{plan}"
+    );
+    let unasked = stage.run(&["shards", "set", "4"]);
+    assert_eq!(unasked.code, 9, "{unasked:#?}");
+    assert!(
+        unasked.err.contains("spread 3 jobs of 1 shard over 4 shards"),
+        "{unasked:#?}"
+    );
+    let done = stage.run(&["shards", "set", "4", "--yes"]);
+    assert_eq!(done.code, 0, "{done:#?}");
+    assert!(
+        done.out.contains("3 jobs are spread over 4 shards now."),
+        "{done:#?}"
+    );
+    assert!(done.out.contains("write shards=4"), "{done:#?}");
+    let refused = stage.run(&["stats"]);
+    assert!(refused.err.contains("write shards=4"), "{refused:#?}");
+
+    stage.write("semel.toml", &format!("store = '{}?shards=4'", server.url()));
+    for (n, id) in ids.iter().enumerate() {
+        assert_eq!(stage.job(id)["state"], "queued");
+        let n = (n + 1).to_string();
+        assert_eq!(
+            &stage.submit(&["t", &n, "--key", &n]),
+            id,
+            "its key is still held"
+        );
+    }
+    let worked = stage.run(&["work", "--task", "t", "--exec", "true", "--drain"]);
+    assert!(worked.out.contains("3 completed"), "{worked:#?}");
+    let same = stage.run(&["shards", "set", "4", "--yes"]);
+    assert!(same.out.contains("over 4 shards already"), "{same:#?}");
+}
+
+#[test]
+fn only_a_redis_store_has_shards_to_change() {
+    let stage = Stage::new();
+    let refused = stage.run(&["shards", "set", "4"]);
+    assert_eq!(refused.code, 2, "{refused:#?}");
+    assert!(refused.err.contains("only a Redis store"), "{refused:#?}");
+}

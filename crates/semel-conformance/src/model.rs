@@ -15,6 +15,7 @@ mod keep;
 mod keys;
 mod known;
 mod pair;
+mod plain;
 mod probe;
 mod steer;
 mod steps;
@@ -178,6 +179,7 @@ enum Operation {
     ClaimAgain,
     Extend,
     Settle,
+    Plain,
     Step,
     Guard,
     Act,
@@ -196,16 +198,17 @@ enum Operation {
 }
 
 /// How often each operation comes: per thousand.
-const MIX: [(usize, Operation); 24] = [
+const MIX: [(usize, Operation); 25] = [
     (85, Operation::Submit),
     (45, Operation::SubmitBatch),
     (30, Operation::SubmitAgain),
-    (245, Operation::Probe),
+    (230, Operation::Probe),
     (20, Operation::Explain),
     (115, Operation::Claim),
     (15, Operation::ClaimAgain),
     (35, Operation::Extend),
     (135, Operation::Settle),
+    (15, Operation::Plain),
     (40, Operation::Step),
     (25, Operation::Guard),
     (50, Operation::Act),
@@ -234,6 +237,7 @@ async fn one(run: &mut Run<'_>) -> Result<(), String> {
         Operation::ClaimAgain => run.claim_again().await,
         Operation::Extend => run.extend().await,
         Operation::Settle => run.settle().await,
+        Operation::Plain => run.plain().await,
         Operation::Step => run.step().await,
         Operation::Guard => run.guard().await,
         Operation::Act => run.act().await,

@@ -8,13 +8,14 @@ mod server;
 
 use semel_conformance::kit::{claim_request, secs, with};
 use semel_core::dedup::{Dedup, Hold};
+use semel_core::ids::Token;
 use semel_core::job::Outcome;
 use semel_core::json::Json;
 use semel_core::lifecycle::Settle;
 use semel_core::store::{Control as _, Retention, Settlement, Store as _, Submitted, UpkeepRequest};
 use semel_core::submission::Submission;
 use semel_core::time::Millis;
-use semel_redis::RedisStore;
+use semel_redis::{Raw, RedisOptions, RedisStore};
 use server::Server;
 
 const BATCH: usize = 500;
@@ -107,7 +108,16 @@ fn used(server: &Server) -> i64 {
     fact("used_memory:") - fact("mem_clients_normal:") - fact("mem_aof_buffer:")
 }
 
+/// With a token as a client makes it, now.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a token says when it was made; no store takes it for its time"
+)]
 fn sized(mut submission: Submission, n: usize) -> Submission {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let mut random = [7; 10];
+    random[2..].copy_from_slice(&(n as u64).to_be_bytes());
+    submission.token = Token::from_parts(now.expect("after 1970").as_millis() as u64, &random);
     let text = "x".repeat(PAYLOAD - 20);
     submission.content.input = Json::trusted(format!(r#"{{"n":{},"text":"{text}"}}"#, n + 100_000));
     submission
@@ -141,5 +151,13 @@ async fn main() {
     window.complete_all().await;
     window.say("complete_job_300_bytes_with_window_key");
     window.prune().await;
-    window.say("window_key_after_its_job");
+    window.say("stub_with_window_key_after_its_job");
+    let options = RedisOptions::from_url(&window.server.url()).expect("a URL");
+    let raw = Raw::new(&options).expect("a place to connect to");
+    let keys = raw
+        .bytes_of_keys(&options.namespace)
+        .await
+        .expect("the server answers");
+    let each = keys as f64 / items as f64;
+    println!(r#"{{"name":"window_key","items":{items},"bytes_each":{each:.1}}}"#);
 }

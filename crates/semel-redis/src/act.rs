@@ -42,7 +42,7 @@ impl Tx<'_> {
 
     fn done(&self, head: &Head) -> ActOutcome {
         ActOutcome::Done {
-            id: self.names().job_id(&head.id),
+            id: self.names().id_of(&head.trail, &head.id),
             state: head.life.state(self.now),
         }
     }
@@ -73,7 +73,7 @@ impl Tx<'_> {
     async fn retry(&mut self, head: &Head) -> Result<ActOutcome, StoreError> {
         if let Some(by) = head.replayed_as {
             return Ok(ActOutcome::Replayed {
-                by: self.names().job_id(&by),
+                by: self.names().id_of(&head.trail, &by),
             });
         }
         let generation = match &head.digest {
@@ -128,7 +128,7 @@ impl Tx<'_> {
     async fn replay(&mut self, letter: &Head, token: Token) -> Result<ActOutcome, StoreError> {
         if let Some(before) = letter.replayed_as {
             return Ok(ActOutcome::Before {
-                id: self.names().job_id(&before),
+                id: self.names().id_of(&letter.trail, &before),
             });
         }
         if letter.life.phase != Phase::Failed {

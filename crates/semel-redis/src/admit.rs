@@ -12,7 +12,9 @@ use semel_core::view::LedgerEntry;
 use crate::head::{Head, Marks};
 use crate::jobs::score;
 use crate::keys::{Id, Keys};
+use crate::name::Trail;
 use crate::records::{self, KeyWords, Spec};
+use crate::route;
 use crate::submit::{Difference, Judged};
 use crate::tx::{Slot, Tx};
 
@@ -21,7 +23,7 @@ use crate::tx::{Slot, Tx};
 struct Birth {
     would: Option<Would>,
     collides_with: Option<JobId>,
-    follows: Option<Id>,
+    follows: Option<Head>,
 }
 
 impl Tx<'_> {
@@ -82,7 +84,7 @@ impl Tx<'_> {
                 self.absorb(lane, &prepared, Outcome::Deferred, holder.as_ref(), differs)
                     .await?;
                 let birth = Birth {
-                    follows: holder.map(|head| head.id),
+                    follows: holder,
                     ..Birth::default()
                 };
                 self.begin_job(lane, prepared, *life, birth).await
@@ -117,7 +119,7 @@ impl Tx<'_> {
             at: self.now,
             outcome,
             digest: key.digest,
-            holder: keys.job_id(&named.id),
+            holder: keys.id_of(&named.trail, &named.id),
             task: submission.task.clone(),
             queue: submission.queue.clone(),
             producer: submission.producer.clone(),
@@ -156,7 +158,7 @@ impl Tx<'_> {
         self.set(Slot::spec(self.names(), &before.id), spec.encode());
         let after = Head {
             life,
-            input: prepared.key.map(|key| key.input).or(before.input),
+            input: prepared.key.map(|key| key.input.into()).or(before.input),
             ..before.clone()
         };
         self.put(&before, after).await?;
@@ -171,8 +173,15 @@ impl Tx<'_> {
         life: Life,
         birth: Birth,
     ) -> Result<(), StoreError> {
-        let Prepared { submission, key } = prepared;
         let deferred = birth.follows.is_some();
+        let keyed = prepared.key.is_some() && (life.holding.is_some() || deferred);
+        let trail = Trail {
+            // Jobs that are related are named alike.
+            named: birth.follows.as_ref().and_then(|followed| followed.trail.named),
+            slot: route::carried(&self.shard.namespace, &prepared, keyed),
+        };
+        let followed = birth.follows.map(|followed| followed.id);
+        let Prepared { submission, key } = prepared;
         let key = key.filter(|_| life.holding.is_some() || deferred);
         let generation = life.holding.as_ref().map(|holding| holding.generation);
         let head = Head {
@@ -188,11 +197,12 @@ impl Tx<'_> {
             },
             digest: key.as_ref().map(|key| key.digest),
             group: key.as_ref().and_then(|key| key.group),
-            input: key.as_ref().map(|key| key.input),
+            input: key.as_ref().map(|key| key.input.into()),
             origin: None,
-            follows: birth.follows,
+            follows: followed,
             replayed_as: None,
             worker: None,
+            trail,
         };
         let spec = Spec {
             content: submission.content,
@@ -203,7 +213,7 @@ impl Tx<'_> {
             collides_with: birth.collides_with,
         };
         self.insert(head.clone(), &spec).await?;
-        if let Some(followed) = birth.follows {
+        if let Some(followed) = followed {
             self.set(
                 Slot::new(self.names().followers(), followed.0),
                 head.id.0.to_vec(),

@@ -67,7 +67,12 @@ impl Writer {
 
     /// A moment that is close to another as a rule.
     pub fn near(&mut self, value: Timestamp, other: Timestamp) -> &mut Self {
-        let apart = value.as_millis().wrapping_sub(other.as_millis());
+        self.close(value.as_millis(), other.as_millis())
+    }
+
+    /// A number that is close to another as a rule.
+    pub fn close(&mut self, value: i64, other: i64) -> &mut Self {
+        let apart = value.wrapping_sub(other);
         self.var(apart.wrapping_shl(1) ^ (apart >> 63))
     }
 
@@ -105,14 +110,6 @@ impl Writer {
                 .small(u32::try_from(text.len()).unwrap_or(u32::MAX))
                 .raw(text.as_bytes()),
             None => self.small(u32::MAX),
-        }
-    }
-
-    /// A job, or none.
-    pub fn maybe_id(&mut self, value: Option<&Id>) -> &mut Self {
-        match value {
-            Some(id) => self.byte(1).raw(&id.0),
-            None => self.byte(0),
         }
     }
 }
@@ -198,9 +195,14 @@ impl<'a> Reader<'a> {
 
     /// A moment that is close to another as a rule.
     pub fn near(&mut self, other: Timestamp) -> Result<Timestamp, StoreError> {
+        self.close(other.as_millis()).map(Timestamp::from_millis)
+    }
+
+    /// A number that is close to another as a rule.
+    pub fn close(&mut self, other: i64) -> Result<i64, StoreError> {
         let folded = self.var()?;
         let apart = ((folded as u64) >> 1) as i64 ^ -(folded & 1);
-        Ok(Timestamp::from_millis(other.as_millis().wrapping_add(apart)))
+        Ok(other.wrapping_add(apart))
     }
 
     /// A text, its length in as few bytes as it needs.
@@ -275,14 +277,6 @@ impl<'a> Reader<'a> {
         Ok(Id(self.array()?))
     }
 
-    /// A job, or none.
-    pub fn maybe_id(&mut self) -> Result<Option<Id>, StoreError> {
-        match self.byte()? {
-            0 => Ok(None),
-            _ => self.id().map(Some),
-        }
-    }
-
     /// A token.
     pub fn token(&mut self) -> Result<Token, StoreError> {
         Ok(Token::from_bytes(self.array()?))
@@ -291,6 +285,11 @@ impl<'a> Reader<'a> {
     /// A digest.
     pub fn digest(&mut self) -> Result<Digest, StoreError> {
         Ok(Digest::from_bytes(self.array()?))
+    }
+
+    /// Half a digest.
+    pub fn half(&mut self) -> Result<[u8; 16], StoreError> {
+        self.array()
     }
 
     /// One of the values that are stored by their place in a list.

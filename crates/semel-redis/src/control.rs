@@ -17,9 +17,13 @@ use crate::{Member, RedisStore, doctor, documents, settings, spread};
 
 impl RedisStore {
     /// Log lines are where their job is; everything else is in the first shard.
-    fn member_of_feed(&self, feed: &str) -> &Member {
+    async fn member_of_feed(&self, feed: &str) -> Result<&Member, StoreError> {
         let id = feed.strip_prefix("log/").and_then(|id| JobId::new(id).ok());
-        &self.members[id.map_or(0, |id| self.member_of(&id))]
+        let shard = match id {
+            Some(id) => self.lead(&id).await?,
+            None => 0,
+        };
+        Ok(&self.members[shard])
     }
 
     /// Every shard has the settings of the first.
@@ -111,12 +115,18 @@ impl Control for RedisStore {
         documents::check_name("feed", feed)?;
         limits::check_batch("entries", bodies.len())?;
         let call = Call::Append(feed.to_owned(), bodies);
-        self.member_of_feed(feed).ask("appending to a feed", call).await?;
+        let member = self.member_of_feed(feed).await?;
+        member.ask("appending to a feed", call).await?;
         Ok(())
     }
 
     async fn feed(&self, feed: &str, page: Page) -> Result<Listing<FeedEntry>, StoreError> {
-        self.member_of_feed(feed).look().await?.feed(feed, &page).await
+        self.member_of_feed(feed)
+            .await?
+            .look()
+            .await?
+            .feed(feed, &page)
+            .await
     }
 
     async fn reset_stats(&self) -> Result<Timestamp, StoreError> {

@@ -4,7 +4,7 @@ use semel_core::error::{Invalid, StoreError};
 use semel_core::ids::Name;
 use semel_core::json::Json;
 use semel_core::limits;
-use semel_core::store::{Document, Expect, FEED_ENTRIES, FeedEntry, Page, PutDocument, PutOutcome, log_feed};
+use semel_core::store::{Document, Expect, FEED_ENTRIES, FeedEntry, Page, PutDocument, PutOutcome};
 use semel_core::view::Listing;
 
 use crate::jobs::score;
@@ -262,7 +262,6 @@ impl Tx<'_> {
         let Some(id) = id.and_then(|id| self.shard.locate(&id)) else {
             return Ok(false);
         };
-        debug_assert_eq!(log_feed(&self.names().job_id(&id)), feed);
         let stored = self.stored(&id).await?;
         Ok(stored.is_some_and(|head| self.config.live(head.lane).is_none()))
     }

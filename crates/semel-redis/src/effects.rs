@@ -40,7 +40,7 @@ impl Tx<'_> {
         {
             return Ok(StepOutcome::Invalid(invalid));
         }
-        let origin = self.names().job_id(&head.origin());
+        let origin = self.names().id_of(&head.trail, &head.origin());
         let stored = self.find_step(&head.origin(), &request.step).await?;
         let speaker = Speaker {
             origin: origin.clone(),

@@ -4,20 +4,25 @@ use semel_core::dedup::{Hold, HoldKind, Holding, ReleaseOn};
 use semel_core::error::StoreError;
 use semel_core::ids::{Digest, Name};
 use semel_core::job::{Life, Phase, State};
+use semel_core::limits;
 use semel_core::time::{Millis, Timestamp};
 
 use crate::codec::{Reader, Writer, bits, place};
 use crate::keys::Id;
+use crate::name::Trail;
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// How the head of a job begins that waits, was never leased, and has its key, if it has one, in a way that neither a
 /// lease nor time changes before its end.
 pub const FRESH: [u8; 3] = [VERSION, Phase::Waiting as u8, 0];
-/// How the record of birth of such a job begins.
-pub const BORN: [u8; 2] = [BIRTH, 0];
-/// What a record of birth begins with.
-const BIRTH: u8 = 3;
+/// What the record of birth of such a job begins with.
+pub const BORN: u8 = 4;
+/// What the record of birth of any other begins with.
+const BORN_OTHERWISE: u8 = 5;
 const HOLDS: [HoldKind; 4] = HoldKind::ALL;
+/// How a key is held, in the byte that says it: the kind, and what need not be told.
+const PLAIN_HOLD: u8 = 1 << 2;
+const EXPIRES_BY_TTL: u8 = 1 << 3;
 
 /// What is known of a job beside its life, one bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -59,8 +64,8 @@ pub struct Head {
     pub digest: Option<Digest>,
     /// For hybrid keys: the digest of the fields.
     pub group: Option<Digest>,
-    /// Its canonical input, hashed, if it has a key.
-    pub input: Option<Digest>,
+    /// By what its canonical input is told from another, if it has a key.
+    pub input: Option<InputMark>,
     /// The first job of its chain, if it is another.
     pub origin: Option<Id>,
     /// While deferred: the job it follows.
@@ -69,6 +74,32 @@ pub struct Head {
     pub replayed_as: Option<Id>,
     /// Who runs it, or ran it last.
     pub worker: Option<Name>,
+    /// What it carries for the case that the number of shards changes.
+    pub trail: Trail,
+}
+
+/// The first half of the hash of a canonical input: enough to tell inputs apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InputMark([u8; 16]);
+
+impl From<Digest> for InputMark {
+    fn from(input: Digest) -> Self {
+        let (half, _) = input.as_bytes().split_at(16);
+        InputMark(half.try_into().expect("half of a digest"))
+    }
+}
+
+impl InputMark {
+    /// The hash as it is compared with another: the other one if they are the same as far as is known, else one that
+    /// differs from it.
+    pub fn beside(self, other: Digest) -> Digest {
+        if self == InputMark::from(other) {
+            return other;
+        }
+        let mut bytes = [0; 32];
+        bytes[..16].copy_from_slice(&self.0);
+        Digest::from_bytes(bytes)
+    }
 }
 
 /// Until when a job holds its key if nothing is written.
@@ -133,10 +164,9 @@ impl Head {
         let mut rest = Writer::sized(0, 160);
         self.encode_rest(&mut rest);
         let rest = &rest.done()[1..];
-        let mut out = Writer::sized(BIRTH, 4 + rest.len() + spec);
-        out.byte(u8::from(!self.is_lasting()) << 1)
-            .byte(u8::try_from(rest.len()).ok()?)
-            .raw(rest);
+        let kind = if self.is_lasting() { BORN } else { BORN_OTHERWISE };
+        let mut out = Writer::sized(kind, 3 + rest.len() + spec);
+        out.byte(u8::try_from(rest.len()).ok()?).raw(rest);
         Some(out)
     }
 
@@ -145,7 +175,7 @@ impl Head {
         if !is_birth(bytes) {
             return Ok(None);
         }
-        let mut from = Reader::new(bytes, BIRTH, "the birth of a job")?;
+        let mut from = Reader::within(bytes, "the birth of a job");
         from.raw(2)?;
         let mut head = Head::nothing(id, Phase::Waiting);
         head.decode_rest(&mut from)?;
@@ -194,6 +224,7 @@ impl Head {
             follows: None,
             replayed_as: None,
             worker: None,
+            trail: Trail::default(),
         }
     }
 
@@ -231,43 +262,123 @@ impl Head {
         })
     }
 
+    /// What is as usual takes no room, moments are told by how far they are from the one in the id.
     fn encode_rest(&self, out: &mut Writer) {
         let life = &self.life;
+        let rare = [&self.origin, &self.follows, &self.replayed_as];
+        let is_rare = self.group.is_some() || rare.iter().any(|id| id.is_some());
+        let apart = self.input.filter(|_| !self.input_is_the_key());
         let there = [
             life.holding.is_some(),
             self.digest.is_some(),
-            self.group.is_some(),
-            self.input.is_some(),
-            self.origin.is_some(),
-            self.follows.is_some(),
-            self.replayed_as.is_some(),
+            self.input_is_the_key(),
+            apart.is_some(),
+            is_rare,
+            self.is_usual(),
+            !self.trail.is_none(),
         ];
-        out.byte(bits(&there))
-            .byte(life.priority.to_le_bytes()[0])
-            .var(i64::from(self.lane))
-            .var(self.seq)
-            .var(self.enqueued_at.as_millis())
-            .near(life.run_at, self.enqueued_at)
-            .var(i64::from(life.max_attempts))
-            .var(i64::from(life.max_deliveries));
-        if let Some(holding) = &life.holding {
-            let hold = holding.hold;
-            out.byte(place(&HOLDS, &hold.kind) | holding_bits(holding) << 4)
-                .maybe_var(hold.ttl.map(Millis::as_millis))
-                .maybe_var(hold.cool_down.map(Millis::as_millis))
-                .near(holding.taken_at, self.enqueued_at)
-                .maybe_var(holding.expires_at.map(Timestamp::as_millis))
-                .var(holding.generation);
+        out.byte(bits(&there));
+        if is_rare {
+            let [origin, follows, replayed_as] = rare.map(Option::is_some);
+            out.byte(bits(&[self.group.is_some(), origin, follows, replayed_as]));
         }
-        for digest in [&self.digest, &self.group, &self.input].into_iter().flatten() {
+        out.var(i64::from(self.lane))
+            .var(self.seq)
+            .near(self.enqueued_at, self.id.made_at());
+        if !self.is_usual() {
+            out.byte(life.priority.to_le_bytes()[0])
+                .near(life.run_at, self.enqueued_at)
+                .var(i64::from(life.max_attempts))
+                .var(i64::from(life.max_deliveries));
+        }
+        if let Some(holding) = &life.holding {
+            self.encode_holding(out, holding);
+        }
+        for digest in [&self.digest, &self.group].into_iter().flatten() {
             out.raw(digest.as_bytes());
         }
-        for id in [&self.origin, &self.follows, &self.replayed_as]
-            .into_iter()
-            .flatten()
-        {
+        if let Some(InputMark(mark)) = apart {
+            out.raw(&mark);
+        }
+        for id in rare.into_iter().flatten() {
             out.raw(&id.0);
         }
+        if !self.trail.is_none() {
+            out.var(self.trail.pack());
+        }
+    }
+
+    fn encode_holding(&self, out: &mut Writer, holding: &Holding) {
+        let hold = holding.hold;
+        let plain = self.is_plain(holding);
+        let by_ttl = !plain && expires_by_ttl(holding);
+        let told = if plain { PLAIN_HOLD } else { 0 } | if by_ttl { EXPIRES_BY_TTL } else { 0 };
+        out.byte(place(&HOLDS, &hold.kind) | told | holding_bits(holding) << 4);
+        if !plain {
+            out.maybe_var(hold.ttl.map(Millis::as_millis))
+                .maybe_var(hold.cool_down.map(Millis::as_millis))
+                .near(holding.taken_at, self.enqueued_at);
+        }
+        if !plain && !by_ttl {
+            out.maybe_var(holding.expires_at.map(Timestamp::as_millis));
+        }
+        out.close(holding.generation, micros(self.enqueued_at));
+    }
+
+    fn decode_holding(&self, from: &mut Reader<'_>) -> Result<Holding, StoreError> {
+        let byte = from.byte()?;
+        let (kind, bits) = (HOLDS[usize::from(byte & 3)], byte >> 4);
+        let (plain, by_ttl) = (byte & PLAIN_HOLD != 0, byte & EXPIRES_BY_TTL != 0);
+        let (mut ttl, mut cool_down, mut taken_at, mut expires_at) = (None, None, self.enqueued_at, None);
+        if !plain {
+            ttl = from.maybe_var()?.map(Millis::new);
+            cool_down = from.maybe_var()?.map(Millis::new);
+            taken_at = from.near(self.enqueued_at)?;
+            expires_at = match by_ttl {
+                true => ttl.map(|ttl| taken_at.plus(ttl)),
+                false => from.maybe_var()?.map(Timestamp::from_millis),
+            };
+        }
+        let release_on = ReleaseOn {
+            failed: bits & 1 != 0,
+            cancelled: bits & 2 != 0,
+        };
+        Ok(Holding {
+            hold: Hold {
+                kind,
+                ttl,
+                cool_down,
+                release_on,
+            },
+            taken_at,
+            expires_at,
+            generation: from.close(micros(self.enqueued_at))?,
+            freed: bits & 4 != 0,
+            observed: bits & 8 != 0,
+        })
+    }
+
+    /// Whether its key is made from its whole input, so that one tells the other.
+    fn input_is_the_key(&self) -> bool {
+        self.digest
+            .is_some_and(|digest| self.input == Some(InputMark::from(digest)))
+    }
+
+    fn is_usual(&self) -> bool {
+        let life = &self.life;
+        life.priority == 0
+            && life.run_at == self.enqueued_at
+            && life.max_attempts == limits::MAX_ATTEMPTS
+            && life.max_deliveries == limits::MAX_DELIVERIES
+    }
+
+    /// Whether a key was taken at admission, for no length of time.
+    fn is_plain(&self, holding: &Holding) -> bool {
+        let Hold { ttl, cool_down, .. } = holding.hold;
+        ttl.is_none()
+            && cool_down.is_none()
+            && holding.expires_at.is_none()
+            && holding.taken_at == self.enqueued_at
     }
 
     /// A head from its bytes.
@@ -307,41 +418,35 @@ impl Head {
     fn decode_rest(&mut self, from: &mut Reader<'_>) -> Result<(), StoreError> {
         let there = from.byte()?;
         let is = |bit: u8| there & (1 << bit) != 0;
-        self.life.priority = i8::from_le_bytes([from.byte()?]);
+        let rare = if is(4) { from.byte()? } else { 0 };
+        let is_rare = |bit: u8| rare & (1 << bit) != 0;
         self.lane = from.small_var()?;
         self.seq = from.var()?;
-        self.enqueued_at = Timestamp::from_millis(from.var()?);
-        self.life.run_at = from.near(self.enqueued_at)?;
-        self.life.max_attempts = from.small_var()?;
-        self.life.max_deliveries = from.small_var()?;
+        self.enqueued_at = from.near(self.id.made_at())?;
+        self.life.run_at = self.enqueued_at;
+        self.life.max_attempts = limits::MAX_ATTEMPTS;
+        self.life.max_deliveries = limits::MAX_DELIVERIES;
+        if !is(5) {
+            self.life.priority = i8::from_le_bytes([from.byte()?]);
+            self.life.run_at = from.near(self.enqueued_at)?;
+            self.life.max_attempts = from.small_var()?;
+            self.life.max_deliveries = from.small_var()?;
+        }
         if is(0) {
-            let byte = from.byte()?;
-            let kind = HOLDS.get(usize::from(byte & 15)).copied();
-            let kind = kind.ok_or_else(|| StoreError::corrupt("an unknown way to hold a key"))?;
-            let bits = byte >> 4;
-            self.life.holding = Some(Holding {
-                hold: Hold {
-                    kind,
-                    ttl: from.maybe_var()?.map(Millis::new),
-                    cool_down: from.maybe_var()?.map(Millis::new),
-                    release_on: ReleaseOn {
-                        failed: bits & 1 != 0,
-                        cancelled: bits & 2 != 0,
-                    },
-                },
-                taken_at: from.near(self.enqueued_at)?,
-                expires_at: from.maybe_var()?.map(Timestamp::from_millis),
-                generation: from.var()?,
-                freed: bits & 4 != 0,
-                observed: bits & 8 != 0,
-            });
+            self.life.holding = Some(self.decode_holding(from)?);
         }
         self.digest = is(1).then(|| from.digest()).transpose()?;
-        self.group = is(2).then(|| from.digest()).transpose()?;
-        self.input = is(3).then(|| from.digest()).transpose()?;
-        self.origin = is(4).then(|| from.id()).transpose()?;
-        self.follows = is(5).then(|| from.id()).transpose()?;
-        self.replayed_as = is(6).then(|| from.id()).transpose()?;
+        self.group = is_rare(0).then(|| from.digest()).transpose()?;
+        self.input = match is(2) {
+            true => self.digest.map(InputMark::from),
+            false => is(3).then(|| from.half().map(InputMark)).transpose()?,
+        };
+        self.origin = is_rare(1).then(|| from.id()).transpose()?;
+        self.follows = is_rare(2).then(|| from.id()).transpose()?;
+        self.replayed_as = is_rare(3).then(|| from.id()).transpose()?;
+        if is(6) {
+            self.trail = Trail::unpack(from.var()?)?;
+        }
         Ok(())
     }
 
@@ -388,12 +493,21 @@ fn lapses(life: &Life, expires: Timestamp) -> Timestamp {
 
 /// Whether a record of what a job is begins with its head.
 pub fn is_birth(bytes: &[u8]) -> bool {
-    bytes.first() == Some(&BIRTH)
+    matches!(bytes.first(), Some(&(BORN | BORN_OTHERWISE)))
 }
 
 /// What comes after the head in a record of birth.
 pub fn after_birth(bytes: &[u8]) -> Option<&[u8]> {
-    bytes.get(3 + usize::from(*bytes.get(2)?)..)
+    bytes.get(2 + usize::from(*bytes.get(1)?)..)
+}
+
+fn micros(moment: Timestamp) -> i64 {
+    moment.as_millis().wrapping_mul(1_000)
+}
+
+fn expires_by_ttl(holding: &Holding) -> bool {
+    let by_ttl = holding.hold.ttl.map(|ttl| holding.taken_at.plus(ttl));
+    by_ttl.is_some() && by_ttl == holding.expires_at
 }
 
 fn holding_bits(holding: &Holding) -> u8 {
@@ -434,6 +548,7 @@ impl Marks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::name::Named;
     use semel_core::ids::{JobId, Token};
     use semel_core::lifecycle::{self, Settle, Settled};
 
@@ -470,11 +585,15 @@ mod tests {
             },
             digest: Some(Digest::from_bytes([1; 32])),
             group: None,
-            input: Some(Digest::from_bytes([2; 32])),
+            input: Some(Digest::from_bytes([2; 32]).into()),
             origin: None,
             follows: Some(Id([4; 16])),
             replayed_as: None,
             worker: Some(Name::new("ada").unwrap()),
+            trail: Trail {
+                named: Some(Named::Bare),
+                slot: Some(7),
+            },
         }
     }
 
@@ -540,7 +659,7 @@ mod tests {
             let birth = born.birth(0).expect("it is short").done();
             assert_eq!(Head::born(born.id, &birth).unwrap(), Some(born.clone()));
             assert_eq!(after_birth(&birth), Some(&[][..]));
-            assert_eq!(birth.starts_with(&BORN), born.is_lasting());
+            assert_eq!(birth[0] == BORN, born.is_lasting());
             assert_eq!(born.encode().starts_with(&FRESH), born.is_lasting());
             assert_eq!(Head::born(born.id, &born.encode()).unwrap(), None);
         }

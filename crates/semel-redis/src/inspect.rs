@@ -66,13 +66,13 @@ pub fn show(
 ) -> Result<Job, StoreError> {
     let (queue, task) = config.names(head.lane)?;
     let life = &head.life;
-    let named = |id: Option<Id>| id.map(|id| keys.job_id(&id));
+    let named = |id: Option<Id>| id.map(|id| keys.id_of(&head.trail, &id));
     let text = |bytes: Vec<u8>| Json::trusted(String::from_utf8_lossy(&bytes));
     let error = parts.error.map(|bytes| records::decode_error(&bytes));
     let progress = parts.progress.and_then(|bytes| bytes.try_into().ok());
     Ok(Job {
-        id: keys.job_id(&head.id),
-        origin: keys.job_id(&head.origin()),
+        id: keys.id_of(&head.trail, &head.id),
+        origin: keys.id_of(&head.trail, &head.origin()),
         task,
         queue,
         state: life.state(now),
@@ -149,11 +149,8 @@ impl Tx<'_> {
         let known: Vec<Id> = located.iter().flatten().copied().collect();
         self.load_jobs(&known).await?;
         let mut jobs = Vec::with_capacity(ids.len());
-        for id in located {
-            let head = match id {
-                Some(id) => self.head(&id).await?,
-                None => None,
-            };
+        for id in ids {
+            let head = self.find(id).await?;
             jobs.push(match head {
                 Some(head) => Some(self.job(&head).await?),
                 None => None,

@@ -79,6 +79,25 @@ pub fn tallies(keys: &Keys, lane: u32, phase: Option<Phase>, held: Held) -> Vec<
     tallies
 }
 
+/// Fields that count jobs as accepted and waiting in one: those without a key that is held until something is written,
+/// and those with one, which is counted too.
+pub fn born_fields(lane: u32) -> [String; 2] {
+    [format!("{lane}.b"), format!("{lane}.k")]
+}
+
+/// The numbers that a job counts in which is accepted and waits.
+pub fn born_tallies(keys: &Keys, lane: u32, held: Held) -> Vec<(String, String)> {
+    let [plain, keyed] = born_fields(lane);
+    let mut born = match held {
+        Held::Always => vec![(keys.counts(), keyed)],
+        Held::No | Held::Until(_) => vec![(keys.counts(), plain)],
+    };
+    if matches!(held, Held::Until(_)) {
+        born.extend(tallies(keys, lane, None, held));
+    }
+    born
+}
+
 /// A job's member in the orders of dispatch and of arrival: arrival first.
 pub fn ready_member(head: &Head) -> Vec<u8> {
     member(head.seq, &head.id).to_vec()
@@ -313,7 +332,7 @@ impl Tx<'_> {
     /// Log lines go with the content of their job.
     pub fn drop_log(&mut self, head: &Head) {
         if head.marks.log {
-            let feed = log_feed(&self.names().job_id(&head.id));
+            let feed = log_feed(&self.names().id_of(&head.trail, &head.id));
             self.run("DEL", self.names().feed(&feed), Vec::new());
             self.run("HDEL", self.names().feeds(), vec![feed.into_bytes()]);
         }

@@ -4,11 +4,13 @@
 //! Nothing a client sends becomes part of a name but the namespace, escaped, and digests in hex.
 
 use std::fmt::Write as _;
-use std::str::FromStr as _;
 
 use sha2::Digest as _;
 
 use semel_core::ids::{Digest, JobId, Name, Token};
+use semel_core::time::Timestamp;
+
+use crate::name::{Layout, Named, Trail};
 
 /// A job within its shard: the sixteen bytes of the token it was submitted with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,6 +19,17 @@ pub struct Id(pub [u8; 16]);
 impl From<Token> for Id {
     fn from(token: Token) -> Self {
         Id(*token.as_bytes())
+    }
+}
+
+impl Id {
+    /// When the token was made, in the producer's opinion. Whatever it says, a moment beside it takes few bytes only if
+    /// it is close.
+    pub fn made_at(&self) -> Timestamp {
+        let millis = self.0[..6]
+            .iter()
+            .fold(0, |sum, byte| sum << 8 | i64::from(*byte));
+        Timestamp::from_millis(millis)
     }
 }
 
@@ -31,23 +44,36 @@ pub const LAPSE_SPAN: i64 = 3_600_000;
 #[derive(Clone, Debug)]
 pub struct Keys {
     prefix: String,
-    shards: usize,
+    layout: Layout,
     shard: usize,
 }
 
 impl Keys {
     /// The names of a shard of a namespace.
-    pub fn new(namespace: &Name, shards: usize, shard: usize) -> Self {
+    pub fn new(namespace: &Name, layout: impl Into<Layout>, shard: usize) -> Self {
+        let layout = layout.into();
+        let (namespace, tag) = (escaped(namespace.as_str()), layout.tag());
         Keys {
-            prefix: format!("semel:{{{}/{shards}/{shard}}}:", escaped(namespace.as_str())),
-            shards,
+            prefix: format!("semel:{{{namespace}/{tag}/{shard}}}:"),
+            layout,
             shard,
         }
+    }
+
+    /// What all names of a layout match, in the notation of `SCAN`.
+    pub fn of_layout(namespace: &Name, layout: Layout) -> String {
+        let (namespace, tag) = (escaped(namespace.as_str()), layout.tag());
+        format!("semel:{{{namespace}/{tag}/*}}:*")
     }
 
     /// Where a namespace keeps the number of shards it was made with.
     pub fn layout(namespace: &Name) -> String {
         format!("semel:{{{}}}:layout", escaped(namespace.as_str()))
+    }
+
+    /// What all names of the shard begin with.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
     }
 
     fn name(&self, rest: &str) -> String {
@@ -56,11 +82,17 @@ impl Keys {
 
     /// The id of a job as anyone sees it: where there are several shards it says which one.
     pub fn job_id(&self, id: &Id) -> JobId {
-        let plain = JobId::from(Token::from_bytes(id.0));
-        match self.shards {
-            1 => plain,
-            _ => JobId::new(format!("{plain}.{}", self.shard)).expect("an id with a number is printable"),
-        }
+        self.id_of(&Trail::default(), id)
+    }
+
+    /// The id of a job with this trail, or of one it is related to: all of them are named alike.
+    pub fn id_of(&self, trail: &Trail, id: &Id) -> JobId {
+        self.named(trail).name(id)
+    }
+
+    /// How a job with this trail is named.
+    pub fn named(&self, trail: &Trail) -> Named {
+        trail.named.unwrap_or_else(|| self.layout.names(self.shard))
     }
 
     /// Numbers of the shard: `config`, `seq`, `ledger`, `entries`, `document`, `since`, `sweep`.
@@ -83,7 +115,8 @@ impl Keys {
         self.name("changes")
     }
 
-    /// Counters and numbers of jobs: `<lane>.c<counter>`, `<lane>.p<phase>`, `<lane>.h` keys held, `g.…` guards.
+    /// Counters and numbers of jobs: `<lane>.c<counter>`, `<lane>.p<phase>`, `<lane>.h` keys held, `<lane>.b` accepted and
+    /// waiting, `<lane>.k` the same and a key held, `g.…` guards. What several say is to be added up.
     pub fn counts(&self) -> String {
         self.name("counts")
     }
@@ -218,11 +251,22 @@ impl Keys {
         self.name(&format!("attempts:{}", hex(&id.0)))
     }
 
-    /// Newest owners of keys: small hashes, which Redis packs tightly for as long as one has no more than 128, which is
+    /// Newest owners of keys: small hashes, which Redis packs tightly for as long as one has no more than 512, which is
     /// two million keys in all.
     pub fn owners(&self, digest: &Digest) -> String {
         let [first, second, ..] = *digest.as_bytes();
-        self.name(&format!("key:{}", hex(&[first & 0x3f, second])))
+        let mut name = String::with_capacity(self.prefix.len() + 8);
+        name.push_str(&self.prefix);
+        name.push_str("key:");
+        push_hex(&mut name, first & 0x0f);
+        push_hex(&mut name, second);
+        name
+    }
+
+    /// What a key is called among them: half of its digest, which is as good as all of it.
+    pub fn owned(digest: &Digest) -> [u8; 16] {
+        let (half, _) = digest.as_bytes().split_at(16);
+        half.try_into().expect("half of a digest")
     }
 
     /// Other jobs of a key: by generation; those that never took it by their negated arrival.
@@ -335,24 +379,9 @@ pub fn patterns(namespace: &Name) -> [String; 2] {
     ]
 }
 
-/// The shard and the job an id names; none if no such id is ever given.
-pub fn locate(id: &JobId, shards: usize) -> Option<(usize, Id)> {
-    let text = id.as_str();
-    let (token, shard) = match shards {
-        1 => (text, 0),
-        _ => {
-            let (token, shard) = text.split_once('.')?;
-            let number: usize = shard.parse().ok()?;
-            (
-                token,
-                Some(number).filter(|number| *number < shards && number.to_string() == shard)?,
-            )
-        }
-    };
-    let token = Token::from_str(token)
-        .ok()
-        .filter(|found| found.to_string() == token)?;
-    Some((shard, Id::from(token)))
+/// What the names under which owners of keys are kept match.
+pub fn owners_pattern(namespace: &Name) -> String {
+    format!("semel:{{{}/*}}:key:*", escaped(namespace.as_str()))
 }
 
 /// Bytes as hex digits.
@@ -360,9 +389,15 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes
         .iter()
         .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
+            push_hex(&mut text, *byte);
             text
         })
+}
+
+fn push_hex(text: &mut String, byte: u8) {
+    for half in [byte >> 4, byte & 15] {
+        text.push(char::from_digit(u32::from(half), 16).expect("a hex digit"));
+    }
 }
 
 fn digest_of(text: &str) -> String {
@@ -384,25 +419,6 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_id_leads_back_to_its_shard_and_no_other_text_does() {
-        let token = Token::from_parts(1_800_000_000_000, &[7; 10]);
-        for shards in [1, 4] {
-            let keys = Keys::new(&Name::new("app").unwrap(), shards, shards - 1);
-            let id = keys.job_id(&Id::from(token));
-            assert_eq!(locate(&id, shards), Some((shards - 1, Id::from(token))));
-            let upper = JobId::new(id.as_str().to_uppercase()).unwrap();
-            assert_eq!(locate(&upper, shards), None);
-        }
-        for wrong in [
-            "nobody",
-            "0190d5b2-7c1e-7a53-9f0e-3c1f0a5b6d7e.9",
-            "0190d5b2-7c1e-7a53-9f0e-3c1f0a5b6d7e.00",
-        ] {
-            assert_eq!(locate(&JobId::new(wrong).unwrap(), 4), None);
-        }
-    }
 
     #[test]
     fn a_namespace_cannot_break_out_of_its_hash_tag() {

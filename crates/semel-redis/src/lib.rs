@@ -13,21 +13,25 @@ mod config;
 mod control;
 mod doctor;
 mod documents;
+mod driven;
 mod effects;
 mod fast;
 mod head;
 mod inspect;
 mod jobs;
 mod keys;
+mod layout;
 mod link;
 mod listen;
 mod looking;
+mod name;
 mod open;
 mod open_calls;
 mod options;
 mod owners;
 mod raw;
 mod records;
+mod reshard;
 mod route;
 mod scripts;
 mod settings;
@@ -44,7 +48,9 @@ mod writer;
 
 pub use options::{Place, RedisOptions};
 pub use raw::Raw;
+pub use reshard::{ShardChange, ShardOutcome, ShardPlan, ShardProgress};
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -55,9 +61,10 @@ use semel_core::ids::{JobId, Name};
 use semel_core::time::Clock;
 
 use crate::clock::Time;
-use crate::keys::locate;
-use crate::link::Link;
+use crate::keys::Id;
+use crate::link::{Link, answer};
 use crate::listen::Listener;
+use crate::name::{Layout, Lead};
 use crate::shard::Shard;
 use crate::tx::Tx;
 use crate::wake::Wake;
@@ -72,6 +79,7 @@ pub struct RedisStore {
     wake: Arc<Wake>,
     time: Arc<Time>,
     options: RedisOptions,
+    layout: Layout,
 }
 
 /// How many jobs a handle has written at once, without reading first; the others went the long way.
@@ -83,6 +91,22 @@ pub struct AtOnce {
     pub leased: u64,
     /// Jobs that were completed.
     pub completed: u64,
+}
+
+/// Which members ids lead to.
+struct Leads {
+    layout: Layout,
+    found: HashMap<JobId, usize>,
+}
+
+impl Leads {
+    /// The member an id leads to; for an id that leads nowhere any of them says so.
+    fn of(&self, id: &JobId) -> usize {
+        match name::locate(id, self.layout) {
+            Some((Lead::Here(shard), _)) => shard,
+            _ => self.found.get(id).copied().unwrap_or(0),
+        }
+    }
 }
 
 /// A shard and the one who writes to it.
@@ -139,10 +163,10 @@ impl RedisStore {
             open::check(&server, &options)?;
         }
         link.load_scripts().await?;
-        open::check_layout(&link, &options).await?;
+        let layout = layout::check(&link, &options).await?;
         let (time, wake) = (Arc::new(Time::new(clock)), Arc::new(Wake::default()));
         let member = |number: usize| {
-            let place = (options.shards, number);
+            let place = (layout, number);
             let shard = Shard::new(
                 &options.namespace,
                 place,
@@ -168,6 +192,7 @@ impl RedisStore {
             wake,
             time,
             options,
+            layout,
         })
     }
 
@@ -192,9 +217,45 @@ impl RedisStore {
         &self.members[0]
     }
 
-    /// The member an id leads to; for an id that leads nowhere any of them says so.
-    fn member_of(&self, id: &JobId) -> usize {
-        locate(id, self.shards()).map_or(0, |(shard, _)| shard)
+    /// Finds the members that ids lead to. Only those that were given in an earlier layout have to be looked for.
+    async fn leads(&self, ids: impl Iterator<Item = &JobId>) -> Result<Leads, StoreError> {
+        let mut leads = Leads {
+            layout: self.layout,
+            found: HashMap::new(),
+        };
+        if self.layout.generation == 0 || self.shards() == 1 {
+            return Ok(leads);
+        }
+        let old: Vec<(&JobId, Id)> = ids
+            .filter_map(|id| match name::locate(id, self.layout)? {
+                (Lead::Somewhere, job) => Some((id, job)),
+                (Lead::Here(_), _) => None,
+            })
+            .collect();
+        if old.is_empty() {
+            return Ok(leads);
+        }
+        let looks = self.members.iter().map(async |member| {
+            // What a job is is there for as long as the job is.
+            let mut ask = redis::pipe();
+            for (_, job) in &old {
+                ask.cmd("HEXISTS").arg(member.shard.keys.specs()).arg(&job.0);
+            }
+            self.link.ask("looking for jobs", &ask).await
+        });
+        for (shard, answers) in try_join_all(looks).await?.into_iter().enumerate() {
+            for ((id, _), there) in old.iter().zip(answers) {
+                if answer::number(there)? == 1 {
+                    leads.found.insert((*id).clone(), shard);
+                }
+            }
+        }
+        Ok(leads)
+    }
+
+    /// The same for one.
+    async fn lead(&self, id: &JobId) -> Result<usize, StoreError> {
+        Ok(self.leads(std::iter::once(id)).await?.of(id))
     }
 
     /// Asks all shards at once.

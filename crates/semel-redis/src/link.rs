@@ -12,14 +12,15 @@ use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{RoutingInfo, SingleNodeRoutingInfo};
 use redis::sentinel::{SentinelClient, SentinelServerType};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, Pipeline, RedisError, RedisFuture, RedisResult,
-    ServerErrorKind, Value,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, Pipeline, RedisError, RedisFuture,
+    RedisResult, ServerErrorKind, Value,
 };
 use tokio::sync::Mutex as AsyncMutex;
 
 use semel_core::error::StoreError;
 
 use crate::clock::{Deadline, jittered};
+use crate::driven::Driven;
 use crate::options::{Place, RedisOptions};
 use crate::scripts::{self, Scripts};
 
@@ -37,6 +38,7 @@ enum Source {
 #[derive(Clone)]
 enum Wire {
     Single(MultiplexedConnection),
+    Driven(Driven),
     Cluster(ClusterConnection),
 }
 
@@ -44,6 +46,7 @@ impl ConnectionLike for Wire {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         match self {
             Wire::Single(wire) => wire.req_packed_command(cmd),
+            Wire::Driven(wire) => Box::pin(wire.command(cmd)),
             Wire::Cluster(wire) => wire.req_packed_command(cmd),
         }
     }
@@ -56,6 +59,7 @@ impl ConnectionLike for Wire {
     ) -> RedisFuture<'a, Vec<Value>> {
         match self {
             Wire::Single(wire) => wire.req_packed_commands(cmd, offset, count),
+            Wire::Driven(wire) => Box::pin(wire.commands(cmd, offset, count)),
             Wire::Cluster(wire) => wire.req_packed_commands(cmd, offset, count),
         }
     }
@@ -63,6 +67,7 @@ impl ConnectionLike for Wire {
     fn get_db(&self) -> i64 {
         match self {
             Wire::Single(wire) => wire.get_db(),
+            Wire::Driven(wire) => wire.db(),
             Wire::Cluster(wire) => wire.get_db(),
         }
     }
@@ -77,6 +82,8 @@ pub struct Link {
     timeout: Duration,
     /// How many replicas must have a write, and how long they may take for it, in milliseconds.
     pub wait: Option<(usize, u128)>,
+    /// Whether callers may read and write the connection themselves.
+    by_callers: bool,
     /// The scripts.
     pub scripts: Scripts,
 }
@@ -129,8 +136,17 @@ impl Link {
                 _ => options.timeout + options.wait_for,
             },
             wait: (options.wait > 0).then_some((options.wait, options.wait_for.as_millis())),
+            by_callers: true,
             scripts: Scripts::new(),
         })
+    }
+
+    /// The same as the client of a Redis library offers it, with a task that reads and writes for everybody.
+    pub fn by_the_library(self) -> Self {
+        Link {
+            by_callers: false,
+            ..self
+        }
     }
 
     fn config(&self) -> AsyncConnectionConfig {
@@ -162,6 +178,12 @@ impl Link {
     async fn connect(&self) -> RedisResult<Wire> {
         match &self.source {
             Source::Server(client) => {
+                if let Some(place) = self.own_way(client) {
+                    let login = client.get_connection_info().redis_settings();
+                    let wire = Driven::connect(place, login, self.config());
+                    let wire = tokio::time::timeout(self.timeout, wire).await;
+                    return wire.unwrap_or_else(|_| Err(too_late())).map(Wire::Driven);
+                }
                 let wire = client
                     .get_multiplexed_async_connection_with_config(&self.config())
                     .await?;
@@ -173,6 +195,14 @@ impl Link {
                 let wire = client.get_async_connection_with_config(&self.config()).await?;
                 Ok(Wire::Single(wire))
             }
+        }
+    }
+
+    /// The server, if its connection is to be read and written by whoever waits.
+    fn own_way<'c>(&self, client: &'c Client) -> Option<(&'c str, u16)> {
+        match client.get_connection_info().addr() {
+            ConnectionAddr::Tcp(host, port) if self.by_callers => Some((host.as_str(), *port)),
+            _ => None,
         }
     }
 
@@ -333,6 +363,19 @@ impl Link {
         }
     }
 
+    /// How many listen to a channel.
+    pub async fn listeners(&self, channel: &str) -> Result<i64, StoreError> {
+        let mut sum = 0;
+        for master in self.masters().await? {
+            let mut ask = redis::cmd("PUBSUB");
+            ask.arg("NUMSUB").arg(channel);
+            let told = self.ask_at("asking who listens", master.as_ref(), ask).await?;
+            let mut told = answer::list(told)?.into_iter();
+            sum += answer::number(told.nth(1).unwrap_or(Value::Nil))?;
+        }
+        Ok(sum)
+    }
+
     /// Some names of one server that match a pattern, and where to go on.
     pub async fn scan(
         &self,
@@ -375,6 +418,10 @@ impl Link {
             }
         }
     }
+}
+
+fn too_late() -> RedisError {
+    std::io::Error::from(std::io::ErrorKind::TimedOut).into()
 }
 
 async fn ask_fsync(wire: &mut impl ConnectionLike) -> Option<String> {

@@ -29,11 +29,10 @@ impl Inspect for RedisStore {
         if self.shards() == 1 {
             return self.first().look().await?.jobs_by_id(ids).await;
         }
+        let leads = self.leads(ids.iter()).await?;
         let mut jobs = vec![None; ids.len()];
         for (shard, member) in self.members.iter().enumerate() {
-            let here: Vec<usize> = (0..ids.len())
-                .filter(|at| self.member_of(&ids[*at]) == shard)
-                .collect();
+            let here: Vec<usize> = (0..ids.len()).filter(|at| leads.of(&ids[*at]) == shard).collect();
             if here.is_empty() {
                 continue;
             }
@@ -62,7 +61,11 @@ impl Inspect for RedisStore {
     }
 
     async fn attempts(&self, id: &JobId) -> Result<Vec<AttemptView>, StoreError> {
-        self.members[self.member_of(id)].look().await?.attempts(id).await
+        self.members[self.lead(id).await?]
+            .look()
+            .await?
+            .attempts(id)
+            .await
     }
 
     async fn keys(&self, filter: KeyFilter, page: Page) -> Result<Listing<KeyRow>, StoreError> {
@@ -134,7 +137,7 @@ impl Inspect for RedisStore {
 
     async fn list_steps(&self, filter: StepFilter) -> Result<Vec<StepView>, StoreError> {
         if let StepFilter::Origin(origin) = &filter {
-            return self.members[self.member_of(origin)]
+            return self.members[self.lead(origin).await?]
                 .look()
                 .await?
                 .list_steps(&filter)
@@ -159,7 +162,8 @@ impl Inspect for RedisStore {
             clock_resolution: Millis::new(1),
             key_search: false,
             joins_transaction: false,
-            tokens_stand_alone: true,
+            // Another key may lead to another shard, where the token was never seen.
+            tokens_stand_alone: self.shards() == 1,
             shared_by_processes: true,
         }
     }

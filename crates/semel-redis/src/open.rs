@@ -2,17 +2,12 @@
 
 use std::collections::HashMap;
 
-use redis::{Pipeline, Value};
-
 use semel_core::error::StoreError;
 use semel_core::store::Guarantee;
 
-use crate::keys::Keys;
-use crate::link::{Link, answer};
+use crate::link::Link;
 use crate::options::RedisOptions;
 
-/// The layout this crate writes. See `keys.rs`.
-const LAYOUT: i64 = 1;
 /// The oldest server that has every command the scripts use (`COPY`).
 const OLDEST: (u32, u32) = (6, 2);
 
@@ -103,56 +98,6 @@ pub fn check(server: &Server, options: &RedisOptions) -> Result<(), StoreError> 
         );
     }
     Ok(())
-}
-
-/// The number of shards is fixed when a store is made.
-pub async fn check_layout(link: &Link, options: &RedisOptions) -> Result<(), StoreError> {
-    let key = Keys::layout(&options.namespace);
-    let mut look = redis::pipe();
-    look.cmd("HMGET").arg(&key).arg("layout").arg("shards");
-    let mut found = read_layout(link, &look).await?;
-    // Written only where it is missing: a server without room can still be read.
-    if options.create && found.iter().any(Vec::is_empty) {
-        let mut ask = redis::pipe();
-        ask.cmd("HSETNX").arg(&key).arg("layout").arg(LAYOUT);
-        ask.cmd("HSETNX").arg(&key).arg("shards").arg(options.shards);
-        link.ask("making the store", &ask).await?;
-        found = read_layout(link, &look).await?;
-    }
-    let said = |at: usize| found.get(at).filter(|bytes| !bytes.is_empty());
-    let number = |at: usize| said(at).map_or(Ok(0), |bytes| answer::parse(bytes));
-    let (layout, shards) = (number(0)?, number(1)?);
-    if layout == 0 {
-        return Err(StoreError::Refused {
-            reason: format!(
-                "there is no store at {} in the namespace {}",
-                options.shown(),
-                options.namespace
-            ),
-            hint: "a first submission or a worker makes it".to_owned(),
-        });
-    }
-    if layout != LAYOUT {
-        return Err(StoreError::Refused {
-            reason: format!("the store has layout {layout}, this program knows {LAYOUT}"),
-            hint: "use a newer version of this program".to_owned(),
-        });
-    }
-    if shards != options.shards as i64 {
-        return Err(StoreError::Refused {
-            reason: format!(
-                "the store was made with {shards} shards, the URL says {}",
-                options.shards
-            ),
-            hint: format!("write shards={shards}"),
-        });
-    }
-    Ok(())
-}
-
-async fn read_layout(link: &Link, look: &Pipeline) -> Result<Vec<Vec<u8>>, StoreError> {
-    let answers = link.ask("opening the store", look).await?;
-    answer::all_bytes(answers.into_iter().next_back().unwrap_or(Value::Nil))
 }
 
 /// The guarantee sheet: what is atomic and what survives what, from what the server said.

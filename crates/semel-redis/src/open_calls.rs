@@ -1,7 +1,8 @@
 //! Calls that are answered together: what of them is answered already, and what is still open.
 
-use semel_core::error::StoreError;
+use semel_core::error::{Invalid, StoreError};
 use semel_core::store::{Settlement, Submitted, WriteOutcome};
+use semel_core::submission::{Prepared, Submission};
 
 use crate::fast;
 use crate::settle;
@@ -12,6 +13,8 @@ use crate::writer::{Call, Reply};
 
 /// A submission on its way.
 pub struct OpenItem {
+    /// What it is before its key is made; then nothing.
+    raw: Option<Submission>,
     item: Item,
     /// The number of arrival that was drawn for it.
     seq: Option<i64>,
@@ -22,6 +25,7 @@ pub struct OpenItem {
 impl From<Item> for OpenItem {
     fn from(item: Item) -> Self {
         OpenItem {
+            raw: None,
             item,
             seq: None,
             answer: None,
@@ -30,7 +34,29 @@ impl From<Item> for OpenItem {
     }
 }
 
+impl From<Submission> for OpenItem {
+    fn from(submission: Submission) -> Self {
+        OpenItem {
+            raw: Some(submission),
+            ..OpenItem::from(Err(Invalid::new("a submission", "one that was looked at")))
+        }
+    }
+}
+
 impl OpenItem {
+    /// Checks it and makes its key, if that was not done before.
+    pub fn prepare(&mut self, shard: &Shard) -> &Item {
+        if let Some(submission) = self.raw.take() {
+            self.item = Prepared::new(&shard.namespace, submission, shard.time.about_now());
+        }
+        &self.item
+    }
+
+    /// What it is, with its key, if it can be a job.
+    pub fn prepared(&self) -> Option<&Prepared> {
+        self.item.as_ref().ok()
+    }
+
     fn is_open(&self) -> bool {
         self.answer.is_none()
     }
@@ -70,8 +96,7 @@ pub async fn at_once(shard: &Shard, calls: &mut [Call]) -> Result<(), StoreError
         }
     }
     if !items.is_empty() {
-        let all: Vec<&Item> = items.iter().map(|open| &open.item).collect();
-        let judged = fast::submit::submit(shard, &all).await?;
+        let judged = fast::submit::submit(shard, &mut items).await?;
         let judged = judged.answers.into_iter().zip(judged.seqs);
         for (open, (answer, seq)) in items.into_iter().zip(judged) {
             open.answer = answer;

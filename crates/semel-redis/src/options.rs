@@ -12,7 +12,7 @@ const SHARDS: usize = 1;
 /// Shards of a store on a cluster, where none is said.
 const CLUSTER_SHARDS: usize = 64;
 /// The most shards a store can have.
-const MOST_SHARDS: usize = 1_024;
+pub const MOST_SHARDS: usize = 1_024;
 /// The most replicas a write can wait for.
 const MOST_REPLICAS: usize = 64;
 

@@ -1,7 +1,7 @@
 //! Who has which key. Whether a key is held is derived from its newest owner; nothing here is a lock (contract 2.9).
 
 use semel_core::error::StoreError;
-use semel_core::ids::Digest;
+use semel_core::ids::{Digest, JobId};
 use semel_core::lifecycle;
 
 use crate::head::Head;
@@ -14,10 +14,11 @@ use crate::tx::{Slot, Tx};
 impl Slot {
     /// The newest owner of a key.
     pub fn owner(keys: &Keys, digest: &Digest) -> Self {
-        Slot::new(keys.owners(digest), *digest.as_bytes())
+        Slot::new(keys.owners(digest), Keys::owned(digest))
     }
 
-    fn group(keys: &Keys, digest: &Digest) -> Self {
+    /// The holders of hybrid keys with the same fields.
+    pub fn group(keys: &Keys, digest: &Digest) -> Self {
         Slot::new(keys.groups(digest), *digest.as_bytes())
     }
 }
@@ -199,7 +200,7 @@ impl Tx<'_> {
     }
 
     /// The oldest job that holds a key of this hybrid group, but not this very key. Those that let go are forgotten.
-    pub async fn collision(&mut self, group: &Digest, digest: &Digest) -> Result<Option<Id>, StoreError> {
+    pub async fn collision(&mut self, group: &Digest, digest: &Digest) -> Result<Option<JobId>, StoreError> {
         let members = self.group(group).await?;
         self.load_heads(members.iter().map(|(_, id)| *id)).await?;
         let (mut holders, mut oldest) = (Vec::new(), None);
@@ -208,7 +209,7 @@ impl Tx<'_> {
             let Some(head) = head else { continue };
             holders.push((*seq, *id));
             if oldest.is_none() && head.digest != Some(*digest) {
-                oldest = Some(*id);
+                oldest = Some(self.names().id_of(&head.trail, id));
             }
         }
         if holders != members {

@@ -23,7 +23,7 @@ impl Raw {
     /// Connects when it is first used.
     pub fn new(options: &RedisOptions) -> Result<Self, StoreError> {
         Ok(Raw {
-            link: Link::new(options)?,
+            link: Link::new(options)?.by_the_library(),
         })
     }
 
@@ -36,6 +36,31 @@ impl Raw {
     pub async fn info(&self) -> Result<Vec<String>, StoreError> {
         let described = self.link.describe().await?;
         Ok(described.into_iter().map(|(info, _)| info).collect())
+    }
+
+    /// Bytes that the servers use to know who has which key.
+    pub async fn bytes_of_keys(&self, namespace: &Name) -> Result<u64, StoreError> {
+        let mut sum = 0;
+        for master in self.link.masters().await? {
+            let mut cursor = b"0".to_vec();
+            loop {
+                let names;
+                (cursor, names) = self
+                    .link
+                    .scan(master.as_ref(), &cursor, &keys::owners_pattern(namespace))
+                    .await?;
+                for name in names {
+                    let mut ask = redis::pipe();
+                    ask.cmd("MEMORY").arg("USAGE").arg(name).arg("SAMPLES").arg(0);
+                    let bytes = self.link.ask("asking what keys cost", &ask).await?.remove(0);
+                    sum += answer::number(bytes)?;
+                }
+                if cursor == b"0" {
+                    break;
+                }
+            }
+        }
+        Ok(u64::try_from(sum).unwrap_or(0))
     }
 
     /// Removes a namespace with all that is in it, whatever its number of shards. Nobody may be at work in it.

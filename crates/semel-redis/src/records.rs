@@ -20,7 +20,7 @@ use crate::head::{Head, after_birth, is_birth};
 use crate::keys::Id;
 
 const VERSION: u8 = 1;
-const SPEC_VERSION: u8 = 2;
+const SPEC_VERSION: u8 = 6;
 
 const KEY_BYS: [KeyBy; 6] = [
     KeyBy::Explicit,
@@ -30,6 +30,8 @@ const KEY_BYS: [KeyBy; 6] = [
     KeyBy::Hybrid,
     KeyBy::Generated,
 ];
+/// Scopes that are stored by their place; any other, in the first place, by its text.
+const SCOPES: [&str; 4] = ["", "task", "queue", "global"];
 const OUTCOMES: [Outcome; 8] = [
     Outcome::Accepted,
     Outcome::Duplicate,
@@ -185,9 +187,15 @@ impl Spec {
             out.short_text(producer.as_str());
         }
         if let Some(Words { text, by, scope }) = key {
-            out.byte(place(&KEY_BYS, &by) << 1 | u8::from(text.is_some()))
-                .short_text(text.unwrap_or_default())
-                .short_text(scope);
+            let known = SCOPES.iter().position(|known| *known == scope).unwrap_or(0);
+            let known = u8::try_from(known).expect("there are few");
+            out.byte(place(&KEY_BYS, &by) << 3 | known << 1 | u8::from(text.is_some()));
+            if let Some(text) = text {
+                out.short_text(text);
+            }
+            if known == 0 {
+                out.short_text(scope);
+            }
         }
     }
 
@@ -217,12 +225,16 @@ impl Spec {
             false => None,
             true => {
                 let byte = from.byte()?;
-                let text = from.short_text()?;
-                let by = KEY_BYS.get(usize::from(byte >> 1)).copied();
+                let text = (byte & 1 != 0).then(|| from.short_text()).transpose()?;
+                let by = KEY_BYS.get(usize::from(byte >> 3)).copied();
+                let scope = match SCOPES[usize::from(byte >> 1 & 3)] {
+                    "" => from.short_text()?,
+                    known => known,
+                };
                 Some(KeyWords {
-                    text: (byte & 1 != 0).then(|| text.to_owned()),
+                    text: text.map(str::to_owned),
                     by: by.ok_or_else(|| StoreError::corrupt("a key made from something unknown"))?,
-                    scope: from.short_text()?.to_owned(),
+                    scope: scope.to_owned(),
                 })
             }
         };
@@ -267,29 +279,38 @@ pub struct Owner {
 }
 
 impl Owner {
+    const VERSION: u8 = 2 << 2;
+    const KIN: u8 = 1;
+    const NEWEST: u8 = 2;
+
     /// The bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::new(VERSION);
-        out.byte(u8::from(self.kin))
-            .long(self.generation)
-            .maybe_id(self.newest.as_ref());
+        let kin = if self.kin { Owner::KIN } else { 0 };
+        let newest = if self.newest.is_some() { Owner::NEWEST } else { 0 };
+        let mut out = Writer::new(Owner::VERSION | kin | newest);
+        out.var(self.generation);
+        if let Some(id) = &self.newest {
+            out.raw(&id.0);
+        }
         out.done()
     }
 
     /// The bytes of one that took a key first, with this generation; its id is to be added.
     pub fn lacking_id(generation: i64) -> Vec<u8> {
-        let mut out = Writer::new(VERSION);
-        out.byte(0).long(generation).byte(1);
+        let mut out = Writer::new(Owner::VERSION | Owner::NEWEST);
+        out.var(generation);
         out.done()
     }
 
     /// An owner from its bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
-        let mut from = Reader::new(bytes, VERSION, "the owner of a key")?;
+        let first = bytes.first().copied().unwrap_or_default();
+        let told = first & (Owner::KIN | Owner::NEWEST);
+        let mut from = Reader::new(bytes, Owner::VERSION | told, "the owner of a key")?;
         Ok(Owner {
-            kin: from.byte()? != 0,
-            generation: from.long()?,
-            newest: from.maybe_id()?,
+            kin: told & Owner::KIN != 0,
+            generation: from.var()?,
+            newest: (told & Owner::NEWEST != 0).then(|| from.id()).transpose()?,
         })
     }
 }

@@ -9,19 +9,35 @@ use semel_core::ids::{Digest, Name, Token};
 use semel_core::submission::{Policy, Prepared, Submission};
 use semel_core::time::Timestamp;
 
+use crate::head::Head;
+use crate::records::Spec;
+
+/// Slots that are spread over the shards, whatever their number: as many as there can be shards.
+pub const SLOTS: u16 = 1_024;
+
+/// The shard of a slot.
+pub fn of_slot(slot: u16, shards: usize) -> usize {
+    usize::from(slot) % shards
+}
+
 /// The shard of a digest.
 pub fn of_digest(digest: &Digest, shards: usize) -> usize {
-    of_bytes(&digest.as_bytes()[24..], shards)
+    of_slot(slot_of_digest(digest), shards)
 }
 
-/// The shard of a token.
-pub fn of_token(token: &Token, shards: usize) -> usize {
-    of_bytes(&token.as_bytes()[8..], shards)
+/// The slot of a digest.
+pub fn slot_of_digest(digest: &Digest) -> u16 {
+    slot_of_bytes(&digest.as_bytes()[24..])
 }
 
-fn of_bytes(bytes: &[u8], shards: usize) -> usize {
+/// The slot of a token.
+pub fn slot_of_token(token: &Token) -> u16 {
+    slot_of_bytes(&token.as_bytes()[8..])
+}
+
+fn slot_of_bytes(bytes: &[u8]) -> u16 {
     let number = bytes.iter().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
-    usize::try_from(number % shards as u64).expect("smaller than the number of shards")
+    u16::try_from(number % u64::from(SLOTS)).expect("smaller than the number of slots")
 }
 
 /// The shard of a submission.
@@ -29,12 +45,16 @@ pub fn of_submission(namespace: &Name, prepared: &Prepared, shards: usize) -> us
     if shards == 1 {
         return 0;
     }
-    let by_token = || of_token(&prepared.submission.token, shards);
+    of_slot(slot(namespace, prepared), shards)
+}
+
+/// The slot of a submission.
+fn slot(namespace: &Name, prepared: &Prepared) -> u16 {
+    let by_token = || slot_of_token(&prepared.submission.token);
     match &prepared.submission.policy {
         Policy::None => by_token(),
         // Its queue may be declared unique, or no longer be.
-        Policy::Unsaid => stable(namespace, &prepared.submission, &Dedup::of_unique_queue())
-            .map_or_else(by_token, |digest| of_digest(&digest, shards)),
+        Policy::Unsaid => unsaid(namespace, &prepared.submission),
         // The bucket of a period moves with the time.
         Policy::Dedup(policy) if policy.period.is_some() => {
             let plain = Dedup {
@@ -42,13 +62,43 @@ pub fn of_submission(namespace: &Name, prepared: &Prepared, shards: usize) -> us
                 ..(**policy).clone()
             };
             stable(namespace, &prepared.submission, &plain)
-                .map_or_else(by_token, |digest| of_digest(&digest, shards))
+                .map_or_else(by_token, |digest| slot_of_digest(&digest))
         }
         Policy::Dedup(_) => match &prepared.key {
-            Some(key) => of_digest(key.group.as_ref().unwrap_or(&key.digest), shards),
+            Some(key) => slot_of_digest(key.group.as_ref().unwrap_or(&key.digest)),
             None => by_token(),
         },
     }
+}
+
+fn unsaid(namespace: &Name, submission: &Submission) -> u16 {
+    stable(namespace, submission, &Dedup::of_unique_queue()).map_or_else(
+        || slot_of_token(&submission.token),
+        |digest| slot_of_digest(&digest),
+    )
+}
+
+/// The slot of a submission, if the job that comes of it has to carry it: without it [`of_job`] would not find back.
+pub fn carried(namespace: &Name, prepared: &Prepared, keyed: bool) -> Option<u16> {
+    match &prepared.submission.policy {
+        Policy::Unsaid => None,
+        Policy::Dedup(policy) if policy.period.is_none() && keyed => None,
+        _ => Some(slot(namespace, prepared)),
+    }
+}
+
+/// The slot that the submission of a job was sent to.
+pub fn of_job(namespace: &Name, head: &Head, spec: &Spec, (queue, task): (Name, Name)) -> u16 {
+    let digest = head.group.or(head.digest);
+    let told = head.trail.slot.or(digest.map(|digest| slot_of_digest(&digest)));
+    told.unwrap_or_else(|| {
+        // A replay has the content of the first of its chain, and is where that is.
+        let token = Token::from_bytes(head.origin().0);
+        let mut submission = Submission::new(token, task, spec.content.input.clone());
+        submission.queue = queue;
+        submission.content = spec.content.clone();
+        unsaid(namespace, &submission)
+    })
 }
 
 /// A digest that does not depend on the time.

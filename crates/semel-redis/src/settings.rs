@@ -7,6 +7,7 @@ use semel_core::store::{Setting, SettingChange, Target};
 
 use crate::config::{encode_setting, encode_target};
 use crate::head::Head;
+use crate::jobs::born_fields;
 use crate::keys::Id;
 use crate::link::answer;
 use crate::tx::{Slot, Tx};
@@ -53,8 +54,9 @@ impl Tx<'_> {
         let lanes = self.change_config().remove_queue(queue);
         let mut jobs = 0;
         for lane in &lanes {
-            for phase in Phase::ALL {
-                let slot = Slot::new(keys.counts(), format!("{lane}.p{}", phase as usize));
+            let phases = Phase::ALL.map(|phase| format!("{lane}.p{}", phase as usize));
+            for field in phases.into_iter().chain(born_fields(*lane)) {
+                let slot = Slot::new(keys.counts(), field);
                 jobs += self.get(&slot).await?.map_or(Ok(0), answer::parse)?;
             }
             self.run(

@@ -11,6 +11,7 @@ use semel_core::time::Millis;
 
 use crate::head::Head;
 use crate::keys::{Id, Keys};
+use crate::name;
 use crate::shard::Shard;
 use crate::tx::{Slot, Tx};
 
@@ -28,8 +29,11 @@ pub fn follower_slot(keys: &Keys, id: &Id) -> Slot {
 impl Tx<'_> {
     /// A job by its id.
     pub async fn find(&mut self, id: &semel_core::ids::JobId) -> Result<Option<Head>, StoreError> {
-        match self.shard.locate(id) {
-            Some(id) => self.head(&id).await,
+        match name::parse(id).filter(|_| self.shard.locate(id).is_some()) {
+            Some((named, id)) => {
+                let head = self.head(&id).await?;
+                Ok(head.filter(|head| self.names().named(&head.trail) == named))
+            }
             None => Ok(None),
         }
     }

@@ -11,8 +11,9 @@ use semel_core::ids::{JobId, Name};
 use crate::clock::{self, Time};
 use crate::config::Config;
 use crate::fast::belief::Belief;
-use crate::keys::{self, Id, Keys};
+use crate::keys::{Id, Keys};
 use crate::link::{Link, Unacknowledged, answer};
+use crate::name::{self, Layout, Lead};
 use crate::scripts;
 use crate::tx::{Signals, Written};
 use crate::wake::Wake;
@@ -23,8 +24,8 @@ pub struct Shard {
     pub keys: Keys,
     /// The namespace.
     pub namespace: Name,
-    /// Of how many.
-    pub shards: usize,
+    /// Of how many, and since when.
+    pub layout: Layout,
     /// Which one.
     pub number: usize,
     /// The way to the server.
@@ -66,15 +67,15 @@ impl Shard {
     /// A shard that was not looked at yet.
     pub fn new(
         namespace: &Name,
-        (shards, number): (usize, usize),
+        (layout, number): (Layout, usize),
         link: Arc<Link>,
         time: Arc<Time>,
         wake: Arc<Wake>,
     ) -> Self {
         Shard {
-            keys: Keys::new(namespace, shards, number),
+            keys: Keys::new(namespace, layout, number),
             namespace: namespace.clone(),
-            shards,
+            layout,
             number,
             link,
             time,
@@ -104,9 +105,10 @@ impl Shard {
 
     /// The job of this shard that an id names.
     pub fn locate(&self, id: &JobId) -> Option<Id> {
-        keys::locate(id, self.shards)
-            .filter(|(number, _)| *number == self.number)
-            .map(|(_, id)| id)
+        let (lead, id) = name::locate(id, self.layout)?;
+        matches!(lead, Lead::Somewhere)
+            .then_some(id)
+            .or((lead == Lead::Here(self.number)).then_some(id))
     }
 
     /// Lanes and settings at a version, or a newer one.

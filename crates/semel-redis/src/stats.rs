@@ -54,7 +54,7 @@ pub fn read_numbers(answer: Value) -> Result<(HashMap<u32, Numbers>, GuardStats)
                     continue;
                 };
                 let Ok(lane) = lane.parse::<u32>() else { continue };
-                lanes.entry(lane).or_default().set(number, value);
+                lanes.entry(lane).or_default().count(number, value);
             }
         }
     }
@@ -62,17 +62,22 @@ pub fn read_numbers(answer: Value) -> Result<(HashMap<u32, Numbers>, GuardStats)
 }
 
 impl Numbers {
-    fn set(&mut self, name: &str, value: i64) {
+    /// Several fields may say part of one number.
+    fn count(&mut self, name: &str, value: i64) {
         let place = |prefix: char| {
             name.strip_prefix(prefix)
                 .and_then(|place| place.parse::<usize>().ok())
         };
         if name == "h" {
-            self.held = value;
+            self.held += value;
+        } else if name == "b" || name == "k" {
+            self.counts.add(Counter::Accepted, value);
+            self.phases[Phase::Waiting as usize] += value;
+            self.held += if name == "k" { value } else { 0 };
         } else if let Some(counter) = place('c').and_then(|place| Counter::ALL.get(place)) {
-            self.counts.set(*counter, value);
+            self.counts.add(*counter, value);
         } else if let Some(phase) = place('p').filter(|place| *place < self.phases.len()) {
-            self.phases[phase] = value;
+            self.phases[phase] += value;
         }
     }
 }
@@ -299,7 +304,8 @@ fn floored(at: i64, length: i64) -> i64 {
     at.div_euclid(length) * length
 }
 
-fn encode_counts(counts: &Counts) -> Vec<u8> {
+/// The counters of a snapshot.
+pub fn encode_counts(counts: &Counts) -> Vec<u8> {
     let mut out = Writer::new(VERSION);
     for counter in Counter::ALL {
         out.long(counts.get(counter));
@@ -308,7 +314,7 @@ fn encode_counts(counts: &Counts) -> Vec<u8> {
 }
 
 /// Counters added since a snapshot was taken are missing in it: they were zero.
-fn decode_counts(bytes: &[u8]) -> Result<Counts, StoreError> {
+pub fn decode_counts(bytes: &[u8]) -> Result<Counts, StoreError> {
     let mut from = Reader::new(bytes, VERSION, "a snapshot")?;
     let mut counts = Counts::default();
     for counter in Counter::ALL {

@@ -59,7 +59,7 @@ pub fn wanted<'a>(keys: &Keys, batch: impl Iterator<Item = &'a Item>) -> Vec<Slo
 }
 
 impl Slot {
-    fn token(keys: &Keys, token: &Id) -> Self {
+    pub fn token(keys: &Keys, token: &Id) -> Self {
         Slot::new(keys.tokens(), token.0)
     }
 }
@@ -201,11 +201,11 @@ impl Tx<'_> {
         let observe = self.config.observes(queue, task, self.now);
         let named = holder.as_ref().map(|head| self.view(head)).transpose()?;
         let met = match (&holder, &named) {
-            (Some(head), Some(named)) => head.input.map(|input| Holder {
+            (Some(head), Some(named)) => head.input.zip(prepared.key.as_ref()).map(|(input, key)| Holder {
                 id: &named.id,
                 task: &named.task,
                 enqueued_at: head.enqueued_at,
-                input,
+                input: input.beside(key.input),
                 life: &head.life,
             }),
             _ => None,
@@ -234,7 +234,7 @@ impl Tx<'_> {
             decision,
             holder,
             follower,
-            collides_with: collides_with.map(|id| self.names().job_id(&id)),
+            collides_with,
             differs,
             prepared,
         })
@@ -299,7 +299,7 @@ impl Tx<'_> {
         let Some((key, met)) = prepared.key.as_ref().zip(met) else {
             return Ok(Difference::default());
         };
-        if met.input == Some(key.input) {
+        if met.input == Some(key.input.into()) {
             return Ok(Difference::default());
         }
         let whole = || vec![String::new()];
@@ -324,7 +324,7 @@ impl Tx<'_> {
     pub fn view(&self, head: &Head) -> Result<HolderView, StoreError> {
         let (_, task): (Name, Name) = self.lane_names(head)?;
         Ok(HolderView {
-            id: self.names().job_id(&head.id),
+            id: self.names().id_of(&head.trail, &head.id),
             task,
             state: head.life.state(self.now),
             enqueued_at: head.enqueued_at,
@@ -334,8 +334,14 @@ impl Tx<'_> {
     /// What a judged submission is answered: true once it is written.
     fn answer(&self, judged: &Judged) -> Result<Submitted, StoreError> {
         let submission = &judged.prepared.submission;
+        // A follower is named like the job it follows.
+        let followed = match &judged.decision {
+            Decision::Defer { .. } => judged.holder.as_ref(),
+            _ => None,
+        };
+        let trail = followed.map(|head| head.trail).unwrap_or_default();
         let fresh = |state: State| HolderView {
-            id: self.names().job_id(&Id::from(submission.token)),
+            id: self.names().id_of(&trail, &Id::from(submission.token)),
             task: submission.task.clone(),
             state,
             enqueued_at: self.now,

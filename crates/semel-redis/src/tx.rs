@@ -17,6 +17,7 @@ use semel_core::time::Timestamp;
 
 use crate::config::{Config, encode_lane};
 use crate::keys::{Id, Keys};
+use crate::layout;
 use crate::link::answer;
 use crate::scripts;
 use crate::shard::Shard;
@@ -44,6 +45,11 @@ impl Slot {
             part: false,
             head: false,
         }
+    }
+
+    /// The hash and the field.
+    pub fn into_parts(self) -> (String, Vec<u8>) {
+        (self.key, self.field)
     }
 
     /// A part of a job, which changes only together with its head.
@@ -159,7 +165,11 @@ impl<'s> Tx<'s> {
         let server = answer::parse(&seconds)? * 1_000_000 + answer::parse(&micros)?;
         let micros = shard.time.seen(server);
         let now = Timestamp::from_millis(micros / 1_000);
-        let config = shard.config(answer::parse(&config)?).await?;
+        let config = answer::parse(&config)?;
+        if config == layout::CLOSED {
+            return Err(layout::closed());
+        }
+        let config = shard.config(config).await?;
         let soonest = if soonest.is_empty() {
             i64::MAX
         } else {

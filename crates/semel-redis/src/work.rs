@@ -6,13 +6,14 @@ use async_trait::async_trait;
 use futures_util::future::try_join_all;
 
 use semel_core::error::{Invalid, StoreError};
-use semel_core::ids::Name;
+use semel_core::ids::{JobId, Name};
 use semel_core::limits;
 use semel_core::store::*;
 use semel_core::submission::{Prepared, Submission};
 
 use crate::RedisStore;
 use crate::effects::check_guard;
+use crate::fast;
 use crate::jobs::RESCUE;
 use crate::keys::Id;
 use crate::route;
@@ -31,18 +32,18 @@ impl RedisStore {
         })
     }
 
-    /// The shard of an act; a key is where the job is that is meant to hold it.
-    fn shard_of_act(&self, act: &Act) -> usize {
-        self.member_of(match act {
+    /// The job in whose shard an act happens; a key is where the job is that is meant to hold it.
+    fn concerned(act: &Act) -> &JobId {
+        match act {
             Act::Cancel { id } | Act::Retry { id } | Act::Replay { id, .. } | Act::Delete { id } => id,
             Act::Release { holder, .. } => holder,
             Act::Resolve { origin, .. } => origin,
-        })
+        }
     }
 
     /// One act. A release that names the wrong job still says who holds the key, wherever that is.
     async fn act_somewhere(&self, act: Act) -> Result<ActOutcome, StoreError> {
-        let first = self.shard_of_act(&act);
+        let first = self.lead(Self::concerned(&act)).await?;
         let elsewhere = matches!(act, Act::Release { .. });
         let rest = (0..self.shards()).filter(|shard| elsewhere && *shard != first);
         for shard in std::iter::once(first).chain(rest) {
@@ -116,6 +117,11 @@ impl Store for RedisStore {
 
     async fn submit(&self, batch: Vec<Submission>) -> Result<Vec<Submitted>, StoreError> {
         limits::check_batch("submissions", batch.len())?;
+        if self.shards() == 1 && batch.len() > fast::submit::CALL {
+            // The keys of one part are made while the server is at the part before.
+            let call = Call::Submit(batch.into_iter().map(Into::into).collect());
+            return self.first().ask("submitting", call).await?.submitted();
+        }
         let items = batch
             .into_iter()
             .map(|submission| self.prepare(submission))
@@ -153,7 +159,8 @@ impl Store for RedisStore {
         let ExtendRequest { leases, lease } = request;
         limits::check_lease(lease)?;
         limits::check_batch("heartbeats", leases.len())?;
-        let route = |beat: &Beat| self.member_of(&beat.id);
+        let leads = self.leads(leases.iter().map(|beat| &beat.id)).await?;
+        let route = |beat: &Beat| leads.of(&beat.id);
         let call = |leases| Call::Extend(ExtendRequest { leases, lease });
         self.ask_each("extending leases", leases, route, call, Reply::written)
             .await
@@ -161,7 +168,8 @@ impl Store for RedisStore {
 
     async fn settle(&self, batch: Vec<Settlement>) -> Result<Vec<WriteOutcome>, StoreError> {
         limits::check_batch("settlements", batch.len())?;
-        let route = |settlement: &Settlement| self.member_of(&settlement.id);
+        let leads = self.leads(batch.iter().map(|settlement| &settlement.id)).await?;
+        let route = |settlement: &Settlement| leads.of(&settlement.id);
         let call = |ends: Vec<Settlement>| Call::Settle(ends.into_iter().map(Into::into).collect());
         self.ask_each("settling", batch, route, call, Reply::written)
             .await
@@ -169,7 +177,8 @@ impl Store for RedisStore {
 
     async fn steps(&self, batch: Vec<StepRequest>) -> Result<Vec<StepOutcome>, StoreError> {
         limits::check_batch("steps", batch.len())?;
-        let route = |request: &StepRequest| self.member_of(&request.id);
+        let leads = self.leads(batch.iter().map(|request| &request.id)).await?;
+        let route = |request: &StepRequest| leads.of(&request.id);
         self.ask_each("recording steps", batch, route, Call::Steps, Reply::steps)
             .await
     }
@@ -193,7 +202,8 @@ impl Store for RedisStore {
             }
             return Ok(outcomes);
         }
-        let route = |act: &Act| self.shard_of_act(act);
+        let leads = self.leads(batch.iter().map(Self::concerned)).await?;
+        let route = |act: &Act| leads.of(Self::concerned(act));
         self.ask_each("acting on jobs", batch, route, Call::Act, Reply::acted)
             .await
     }

@@ -16,16 +16,20 @@ use crate::rig::{Rig, batches};
 /// How long the keys of jobs that are gone are held.
 const WINDOW: Millis = Millis::from_secs(86_400);
 
-/// Compares an empty store with waiting jobs, with the same jobs made unique, and with keys whose jobs are gone.
+/// Compares an empty store with waiting jobs, with the same jobs made unique, and with keys whose jobs are gone. Of these
+/// the keys themselves are told apart from what else is left of a job for as long as it holds its key.
 pub(super) fn measure(run: &mut Run<'_>) -> Result<()> {
     let jobs = run.bench.settings.sized;
     let plain = grown(run, jobs, |rig| rig.fill(Kind::Plain, jobs, 0))?;
     let unique = grown(run, jobs, |rig| rig.fill(Kind::Unique, jobs, 0))?;
-    let keys = grown(run, jobs, |rig| leave_keys(rig, jobs))?;
+    let stubs = grown(run, jobs, |rig| leave_keys(rig, jobs))?;
+    let namespace = run.made.last().context("a namespace was just filled")?;
+    let keys = run.bench.block_on(run.raw.bytes_of_keys(namespace))?;
     let report = &mut run.bench.report;
     report.add("mem_job", plain, "bytes");
     report.add("mem_dedupe", unique - plain, "bytes");
-    report.add("mem_window_key", keys, "bytes");
+    report.add("mem_window_key", keys as f64 / jobs as f64, "bytes");
+    report.add("mem_window_stub", stubs, "bytes");
     Ok(())
 }
 

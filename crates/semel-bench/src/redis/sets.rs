@@ -11,8 +11,10 @@ use tokio::task::JoinSet;
 use semel_redis::Raw;
 
 use crate::load::input;
+use crate::rig::Rig;
 use crate::rounds::{Slice, Subject};
 use crate::stopwatch::Stopwatch;
+use crate::subjects::{self, Paced};
 
 /// Names that are written, one after the other: enough that none is still at hand from the last time. A multiple of
 /// every batch.
@@ -101,6 +103,16 @@ async fn send(raw: &Raw, names: &Names, count: usize, each: usize) -> Result<()>
         );
     }
     Ok(())
+}
+
+/// How long plain writes take, one in a call, at a rate.
+pub(super) fn paced(sets: &Sets, rig: &Rig, per_second: f64, count: usize) -> Result<Paced> {
+    let writes = (0..count).map(|_| sets.names.writes(1)).collect();
+    let raw = sets.raw.clone();
+    subjects::paced(rig, writes, per_second, move |write: redis::Pipeline| {
+        let raw = raw.clone();
+        async move { Ok(raw.ask(&write).await.map(drop)?) }
+    })
 }
 
 impl Subject for Sets {

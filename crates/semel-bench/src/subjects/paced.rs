@@ -8,10 +8,6 @@ use hdrhistogram::Histogram;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use semel_core::job::Outcome;
-use semel_core::submission::Submission;
-
-use crate::load::Kind;
 use crate::rig::Rig;
 use crate::rounds::rate;
 use crate::stopwatch::Stopwatch;
@@ -34,10 +30,20 @@ impl Paced {
     }
 }
 
-/// Submits so many jobs, one in a call, at a rate; at most as many calls at once as there are callers.
-pub(crate) fn paced(rig: &Rig, kind: Kind, per_second: f64, jobs: usize) -> Result<Paced> {
+/// Does something with each item at a rate; at most as many calls at once as there are callers.
+pub(crate) fn paced<T, F>(
+    rig: &Rig,
+    items: Vec<T>,
+    per_second: f64,
+    act: impl Fn(T) -> F + Clone + Send + 'static,
+) -> Result<Paced>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<()>> + Send + 'static,
+{
+    let jobs = items.len();
     let due = Arc::new(Semaphore::new(0));
-    let waiting = Arc::new(Mutex::new(rig.load.batch(kind, jobs)?));
+    let waiting = Arc::new(Mutex::new(items));
     let pacer = {
         let due = due.clone();
         std::thread::spawn(move || pace(&due, per_second, jobs))
@@ -46,7 +52,7 @@ pub(crate) fn paced(rig: &Rig, kind: Kind, per_second: f64, jobs: usize) -> Resu
     let latencies = rig.block_on(async {
         let mut callers = JoinSet::new();
         for _ in 0..Callers::COUNT {
-            callers.spawn_on(call(rig.clone(), due.clone(), waiting.clone()), rig.handle());
+            callers.spawn_on(call(act.clone(), due.clone(), waiting.clone()), rig.handle());
         }
         let mut latencies = Histogram::new(3)?;
         while let Some(caller) = callers.join_next().await {
@@ -74,16 +80,20 @@ fn pace(due: &Semaphore, per_second: f64, jobs: usize) {
     due.add_permits(Callers::COUNT);
 }
 
-async fn call(rig: Rig, due: Arc<Semaphore>, waiting: Arc<Mutex<Vec<Submission>>>) -> Result<Vec<u64>> {
+async fn call<T, F: Future<Output = Result<()>>>(
+    act: impl Fn(T) -> F,
+    due: Arc<Semaphore>,
+    waiting: Arc<Mutex<Vec<T>>>,
+) -> Result<Vec<u64>> {
     let mut latencies = Vec::new();
     loop {
         due.acquire().await?.forget();
         let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let Some(submission) = next else {
+        let Some(item) = next else {
             return Ok(latencies);
         };
         let watch = Stopwatch::start();
-        rig.submit(vec![submission], Outcome::Accepted).await?;
+        act(item).await?;
         latencies.push(u64::try_from(watch.elapsed().as_micros())?);
     }
 }

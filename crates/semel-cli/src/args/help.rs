@@ -43,7 +43,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         ],
     ),
     ("Check", &["guarantees", "doctor", "bench"]),
-    ("Set up", &["config", "tokens", "completions"]),
+    ("Set up", &["config", "tokens", "shards", "completions"]),
 ];
 
 /// The same command with its subcommands in groups.

@@ -95,7 +95,7 @@ impl Run<'_> {
         submissions::any(&mut self.rng, &self.words, now)
     }
 
-    async fn submit(&mut self, batch: Vec<Submission>) -> Agreed<Vec<Submitted>> {
+    pub(super) async fn submit(&mut self, batch: Vec<Submission>) -> Agreed<Vec<Submitted>> {
         let call = ("submit", batch.len().min(1_000));
         let answers = self
             .ask(call, batch.clone(), async |store, _| {

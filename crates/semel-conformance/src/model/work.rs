@@ -32,28 +32,31 @@ impl Run<'_> {
         if rng.once_in(100) {
             spoil(rng, &mut request);
         }
-        self.claim_with(request).await
+        self.claim_with(request).await.map(|_| ())
     }
 
     pub(super) async fn claim_again(&mut self) -> Agreed {
         let Some(request) = self.known.claims.any(&mut self.rng) else {
             return Ok(());
         };
-        self.claim_with(request).await
+        self.claim_with(request).await.map(|_| ())
     }
 
-    async fn claim_with(&mut self, request: ClaimRequest) -> Agreed {
+    /// Claims, and gives the deliveries that are new.
+    pub(super) async fn claim_with(&mut self, request: ClaimRequest) -> Agreed<Vec<Delivery>> {
         let answers = self
             .ask(("claim", 1), request.clone(), async |store, _| {
                 store.claim(request.clone()).await
             })
             .await?;
-        let Some(mut answers) = answers else { return Ok(()) };
+        let Some(mut answers) = answers else {
+            return Ok(Vec::new());
+        };
         if !self.capabilities.strict_order {
             answers.store.sort_by(|a, b| a.job.id.cmp(&b.job.id));
             answers.reference.sort_by(|a, b| a.job.id.cmp(&b.job.id));
         }
-        self.learn_leases(&answers)?;
+        let new = self.learn_leases(&answers)?;
         if !answers.reference.is_empty() {
             self.known.claims.push(request);
         }
@@ -65,10 +68,12 @@ impl Run<'_> {
                     .map(|one| plain_claim(one, fences, side))
                     .collect()
             }),
-        )
+        )?;
+        Ok(new)
     }
 
-    fn learn_leases(&mut self, answers: &Both<Vec<Claimed>>) -> Agreed {
+    fn learn_leases(&mut self, answers: &Both<Vec<Claimed>>) -> Agreed<Vec<Delivery>> {
+        let mut new = Vec::new();
         for (store, reference) in answers.store.iter().zip(&answers.reference) {
             let id = &reference.job.id;
             if store.job.id != *id {
@@ -83,14 +88,17 @@ impl Run<'_> {
             };
             self.known.job(id);
             if self.known.fences.learn(id, &fence)? {
-                self.known.deliveries.push(Delivery {
+                new.push(Delivery {
                     id: id.clone(),
                     fence,
                     open: true,
                 });
             }
         }
-        Ok(())
+        for delivery in &new {
+            self.known.deliveries.push(delivery.clone());
+        }
+        Ok(new)
     }
 
     pub(super) async fn extend(&mut self) -> Agreed {
@@ -144,13 +152,18 @@ impl Run<'_> {
     pub(super) async fn settle(&mut self) -> Agreed {
         let deliveries = self.some_deliveries(5);
         let results: Vec<Settle> = deliveries.iter().map(|_| self.any_result()).collect();
+        self.settle_with(&deliveries, &results).await
+    }
+
+    /// Settles deliveries, each with its result.
+    pub(super) async fn settle_with(&mut self, deliveries: &[Delivery], results: &[Settle]) -> Agreed {
         let batch = |side: Side| -> Vec<Settlement> {
             let one = |(delivery, result): (&Delivery, &Settle)| Settlement {
                 id: delivery.id.clone(),
                 fence: *delivery.fence.of(side),
                 result: result.clone(),
             };
-            deliveries.iter().zip(&results).map(one).collect()
+            deliveries.iter().zip(results).map(one).collect()
         };
         let call = ("settle", deliveries.len());
         let answers = self
@@ -179,7 +192,7 @@ impl Run<'_> {
         }
     }
 
-    fn any_result(&mut self) -> Settle {
+    pub(super) fn any_result(&mut self) -> Settle {
         let rng = &mut self.rng;
         let error = (*rng.pick(&self.words.errors)).to_owned();
         match rng.below(100) {

@@ -135,7 +135,7 @@ fn call(
     let forget_at = lease.until.max(lease.moment.now.plus(CLAIM_KEPT));
     call.arg(&token.0)
         .arg(lease.request.max)
-        .arg([BORN.as_slice(), FRESH.as_slice()].concat())
+        .arg([&[BORN], FRESH.as_slice()].concat())
         .arg(turn)
         .arg(kept.encode())
         .arg(lease.until.as_millis())

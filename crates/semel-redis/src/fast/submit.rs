@@ -2,17 +2,18 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::future::poll_fn;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 
-use futures_util::future::try_join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use redis::{Cmd, Value};
 
 use semel_core::admission::{self, Decision};
-use semel_core::counters::Counter;
 use semel_core::error::StoreError;
-use semel_core::ids::Digest;
-use semel_core::job::{Life, Outcome, Phase};
+use semel_core::ids::{Digest, Token};
+use semel_core::job::{Life, Outcome};
 use semel_core::lifecycle;
 use semel_core::store::{Admitted, Submitted};
 use semel_core::submission::{Policy, Prepared, Submission};
@@ -22,16 +23,18 @@ use super::belief::Belief;
 use super::{Moment, Said, ask, believed, config};
 use crate::config::Config;
 use crate::head::{Head, Held, Marks};
-use crate::jobs::{member, tallies};
+use crate::jobs::{born_tallies, member};
 use crate::keys::{Id, Keys};
 use crate::link::answer;
+use crate::name::Trail;
+use crate::open_calls::OpenItem;
 use crate::records::{Owner, Spec};
+use crate::route;
 use crate::shard::Shard;
-use crate::submit::Item;
 use crate::tx::Signals;
 
-/// Jobs in one call: while the server is at one, the next is made ready.
-const CALL: usize = 256;
+/// Items in one call: while the server is at one, the next is made ready.
+pub const CALL: usize = 128;
 
 /// What came of submissions.
 pub struct Judged {
@@ -62,77 +65,116 @@ struct Batch<'a> {
     jobs: Vec<New<'a>>,
 }
 
+/// Ids and keys that were met in one submission.
+#[derive(Default)]
+struct Met {
+    ids: HashSet<Token>,
+    digests: HashSet<Digest>,
+}
+
 /// Admits what is new, as far as that can be told at once. Each item sees the effect of those before it: what could
 /// depend on another one goes the long way, in its order, with the number of arrival it has here.
-pub async fn submit(shard: &Shard, items: &[&Item]) -> Result<Judged, StoreError> {
+pub async fn submit(shard: &Shard, items: &mut [&mut OpenItem]) -> Result<Judged, StoreError> {
     let mut judged = Judged {
         answers: items.iter().map(|_| None).collect(),
         seqs: vec![None; items.len()],
     };
-    for (place, item) in items.iter().enumerate() {
-        if let Err(invalid) = item {
-            judged.answers[place] = Some(Submitted::Invalid(invalid.clone()));
+    // Once more if something was believed wrongly, which the server has told.
+    if let Some(config) = config(shard)
+        && round(shard, &config, items, &mut judged, true).await?
+    {
+        round(shard, &config, items, &mut judged, false).await?;
+    }
+    for (item, answer) in items.iter_mut().zip(&mut judged.answers) {
+        if let Err(invalid) = item.prepare(shard) {
+            *answer = Some(Submitted::Invalid(invalid.clone()));
         }
     }
-    let Some(config) = config(shard) else {
-        return Ok(judged);
-    };
-    // Once more if something was believed wrongly, which the server has told.
-    for attempt in 0..2 {
-        let moment = Moment::of(shard);
-        let batches = sorted(shard, &config, items, &judged.answers, moment);
-        if batches.is_empty() {
-            break;
+    Ok(judged)
+}
+
+/// Sends all of it, part by part: while the server is at one, the next is made ready. Says whether something was
+/// believed wrongly.
+async fn round(
+    shard: &Shard,
+    config: &Config,
+    items: &mut [&mut OpenItem],
+    judged: &mut Judged,
+    presuming: bool,
+) -> Result<bool, StoreError> {
+    let moment = Moment::of(shard);
+    let mut met = Met::default();
+    let (mut calls, mut called) = (FuturesUnordered::new(), Vec::new());
+    let (mut first, mut undrawn) = (0, 0);
+    for part in items.chunks_mut(CALL) {
+        for item in part.iter_mut() {
+            let _known_later = item.prepare(shard);
         }
+        let part: &[&mut OpenItem] = part;
+        let places = first..first + part.len();
+        first = places.end;
+        let batches = sorted(
+            shard,
+            config,
+            (part, &judged.answers[places.clone()]),
+            &places,
+            moment,
+            &mut met,
+        );
+        if batches.is_empty() {
+            continue;
+        }
+        // Numbers of those that go the long way are drawn with them, so that all arrive in their order.
+        let places = std::mem::replace(&mut undrawn, places.end)..places.end;
         let presumed = match batches.len() {
-            1 if attempt == 0 => shard.believe(|belief| belief.draw(items.len())),
+            1 if presuming => shard.believe(|belief| belief.draw(places.len())),
             _ => None,
         };
         let drawn = match presumed {
             Some(before) => before,
-            None => draw(shard, items.len()).await?,
+            None => {
+                let before = draw(shard, places.len()).await?;
+                for (seq, place) in (before + 1..).zip(places.clone()) {
+                    judged.seqs[place] = Some(seq);
+                }
+                before
+            }
         };
-        let context = Context {
-            shard,
-            config: &config,
-            moment,
-            drawn,
-            presumed: presumed.is_some(),
-        };
-        let calls: Vec<(Kind, &[New<'_>])> = batches
-            .iter()
-            .flat_map(|batch| batch.jobs.chunks(CALL).map(|jobs| (batch.kind, jobs)))
-            .collect();
-        let (mut first, count) = (0, calls.len());
-        let calls = calls.into_iter().enumerate().map(|(n, (kind, jobs))| {
-            // Numbers of those that are not among them are drawn with them.
-            let last = match jobs.last() {
-                Some(job) if n + 1 < count => job.place + 1,
-                _ => items.len(),
+        for batch in batches {
+            let context = Context {
+                shard,
+                config,
+                moment,
+                before: drawn - places.start as i64,
+                presumed: presumed.is_some(),
             };
-            let range = (std::mem::replace(&mut first, last), last);
-            context.admit(kind, jobs, range)
-        });
-        let calls: Vec<_> = calls.collect();
-        let mut again = false;
-        for call in try_join_all(calls).await? {
-            again |= call.again;
-            for (place, answer) in call.answers {
-                judged.answers[place] = Some(answer);
-            }
-            // Numbers that were only presumed are drawn if the script says so.
-            for place in call.drawn {
-                judged.seqs[place] = Some(drawn + 1 + place as i64);
-            }
+            calls.push(context.admit(batch, places.clone()));
         }
-        if presumed.is_none() {
-            judged.seqs = (drawn + 1..).map(Some).take(items.len()).collect();
+        // They are on their way once they were looked at.
+        poll_fn(|context| {
+            while let Poll::Ready(Some(ended)) = calls.poll_next_unpin(context) {
+                called.push(ended);
+            }
+            Poll::Ready(())
+        })
+        .await;
+    }
+    while let Some(ended) = calls.next().await {
+        called.push(ended);
+    }
+    let mut again = false;
+    for called in called {
+        let called = called?;
+        again |= called.again;
+        for (place, answer) in called.answers {
+            judged.answers[place] = Some(answer);
         }
-        if !again {
-            break;
+        // Numbers that were only presumed are drawn if the script says so.
+        for (place, seq) in called.drawn {
+            judged.seqs[place] = Some(seq);
         }
     }
-    Ok(judged)
+    Ok(again)
 }
 
 /// Draws numbers of arrival; gives the last one before them.
@@ -148,27 +190,27 @@ async fn draw(shard: &Shard, count: usize) -> Result<i64, StoreError> {
 fn sorted<'a>(
     shard: &Shard,
     config: &Config,
-    items: &[&'a Item],
-    answers: &[Option<Submitted>],
+    (items, answers): (&'a [&mut OpenItem], &[Option<Submitted>]),
+    places: &Range<usize>,
     moment: Moment,
+    met: &mut Met,
 ) -> Vec<Batch<'a>> {
     let mut batches: Vec<Batch<'a>> = Vec::new();
-    let (mut ids, mut digests) = (
-        HashSet::with_capacity(items.len()),
-        HashSet::with_capacity(items.len()),
-    );
-    for (place, item) in items.iter().enumerate() {
-        let Ok(prepared) = item else { continue };
-        let first = ids.insert(prepared.submission.token);
-        let free = prepared.key.as_ref().is_none_or(|key| digests.insert(key.digest));
-        if !first || !free || answers[place].is_some() {
+    for ((place, item), answer) in places.clone().zip(items).zip(answers) {
+        let Some(prepared) = item.prepared() else { continue };
+        let first = met.ids.insert(prepared.submission.token);
+        let free = prepared
+            .key
+            .as_ref()
+            .is_none_or(|key| met.digests.insert(key.digest));
+        if !first || !free || answer.is_some() {
             continue;
         }
         let Some((kind, new)) = judge(shard, config, prepared, place, moment) else {
             continue;
         };
         if let Some(key) = new.prepared.key.as_ref().filter(|_| prepared.key.is_none())
-            && !digests.insert(key.digest)
+            && !met.digests.insert(key.digest)
         {
             continue;
         }
@@ -236,7 +278,8 @@ struct Context<'a> {
     shard: &'a Shard,
     config: &'a Config,
     moment: Moment,
-    drawn: i64,
+    /// The number of arrival before that of the first place there could be.
+    before: i64,
     presumed: bool,
 }
 
@@ -244,13 +287,18 @@ struct Context<'a> {
 struct Called {
     answers: Vec<(usize, Submitted)>,
     again: bool,
-    /// The places whose numbers of arrival are drawn.
-    drawn: Range<usize>,
+    /// Places and the numbers of arrival that are drawn for them.
+    drawn: Vec<(usize, i64)>,
 }
 
 impl Context<'_> {
-    async fn admit(&self, kind: Kind, jobs: &[New<'_>], range: (usize, usize)) -> Result<Called, StoreError> {
-        let shard = self.shard;
+    /// The number of arrival of a place.
+    fn seq(&self, place: usize) -> i64 {
+        self.before + 1 + place as i64
+    }
+
+    async fn admit(self, batch: Batch<'_>, places: Range<usize>) -> Result<Called, StoreError> {
+        let (shard, kind, jobs) = (self.shard, batch.kind, &batch.jobs);
         let place = format!("{}:{}", kind.lane, kind.priority);
         let signals = Signals {
             work: true,
@@ -259,9 +307,9 @@ impl Context<'_> {
         let mut called = Called {
             answers: Vec::new(),
             again: false,
-            drawn: 0..0,
+            drawn: Vec::new(),
         };
-        let Some(call) = self.call(kind, jobs, range, &place, signals) else {
+        let Some(call) = self.call(kind, jobs, &places, &place, signals) else {
             return Ok(called);
         };
         let said = ask(shard, "submitting", call).await?;
@@ -279,7 +327,7 @@ impl Context<'_> {
             _ => return Ok(called),
         };
         if self.presumed {
-            called.drawn = range.0..range.1;
+            called.drawn = places.map(|place| (place, self.seq(place))).collect();
             shard.believe(Belief::was_right);
         }
         let admitted = (jobs.len() - left_out.len()) as u64;
@@ -302,21 +350,17 @@ impl Context<'_> {
         &self,
         kind: Kind,
         jobs: &[New<'_>],
-        (first, last): (usize, usize),
+        places: &Range<usize>,
         place: &str,
         signals: Signals,
     ) -> Option<Cmd> {
         let (shard, keys) = (self.shard, &self.shard.keys);
-        let seq = |job: &New<'_>| self.drawn + 1 + job.place as i64;
+        let seq = |job: &New<'_>| self.seq(job.place);
         let chunks: Vec<(i64, usize)> = jobs
             .chunk_by(|a, b| Keys::chunk(seq(a)) == Keys::chunk(seq(b)))
             .map(|chunk| (Keys::chunk(seq(&chunk[0])), chunk.len()))
             .collect();
-        let mut tallied = vec![(
-            keys.counts(),
-            format!("{}.c{}", kind.lane, Counter::Accepted as usize),
-        )];
-        tallied.extend(tallies(keys, kind.lane, Some(Phase::Waiting), kind.held));
+        let tallied = born_tallies(keys, kind.lane, kind.held);
         let digests: Vec<&Digest> = jobs
             .iter()
             .filter(|_| kind.keyed)
@@ -343,7 +387,7 @@ impl Context<'_> {
         }
         believed(&mut call, shard, self.moment, self.config.version);
         match self.presumed {
-            true => call.arg(self.drawn + first as i64).arg(self.drawn + last as i64),
+            true => call.arg(self.seq(places.start) - 1).arg(self.seq(places.end) - 1),
             false => call.arg("").arg(""),
         };
         call.arg(keys.channel())
@@ -361,7 +405,7 @@ impl Context<'_> {
             call.arg(field);
         }
         for digest in &digests {
-            call.arg(digest.as_bytes());
+            call.arg(&Keys::owned(digest));
         }
         for job in jobs {
             let Submission {
@@ -394,11 +438,15 @@ impl Context<'_> {
             marks: Marks::default(),
             digest: key.map(|key| key.digest),
             group: None,
-            input: key.map(|key| key.input),
+            input: key.map(|key| key.input.into()),
             origin: None,
             follows: None,
             replayed_as: None,
             worker: None,
+            trail: Trail {
+                named: None,
+                slot: route::carried(&self.shard.namespace, &job.prepared, kind.keyed),
+            },
         }
     }
 

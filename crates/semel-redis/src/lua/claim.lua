@@ -10,7 +10,7 @@
 --       3 version of lanes and settings; '' if there is none
 --       4 token of the claim  5 how many jobs at most
 --       6 what the record of birth of such a job begins with, or, if it has one, its head  7 what its head begins with
---         then; the first two and the next three bytes of 6 are meant
+--         then; the first byte and the next three of 6 are meant
 --       8 the claim as it is kept, but for its jobs  9 end of the leases  10 when the claim may be forgotten
 --       11 member of leases  12 how many places there are  13 all of them, with a comma before and after each
 --       then for each order of dispatch: priority; its member of places; fields of the numbers of jobs that wait and run
@@ -76,15 +76,15 @@ local jobs = #members
 if jobs == 0 then return { 'done', time[1], time[2], {}, {} } end
 
 local ids, leased, after, given = {}, ARGV[7], {}, {}
-local born, fresh = sub(ARGV[6], 1, 2), sub(ARGV[6], 3)
+local born, fresh = string.byte(ARGV[6]), sub(ARGV[6], 2)
 for n = 1, jobs do ids[n] = sub(members[n], 9) end
 local heads, specs = call('HMGET', KEYS[7], unpack(ids)), call('HMGET', KEYS[8], unpack(ids))
 for n = 1, jobs do
   local head, spec, rest = heads[n], specs[n], nil
   if head and spec and sub(head, 1, 3) == fresh then
     rest = sub(head, 4)
-  elseif spec and not head and sub(spec, 1, 2) == born then
-    rest = sub(spec, 4, 3 + string.byte(spec, 3))
+  elseif spec and not head and string.byte(spec) == born then
+    rest = sub(spec, 3, 2 + string.byte(spec, 2))
   else
     return { 'long' }
   end

@@ -40,25 +40,40 @@ if owner ~= '' then births = digests + jobs end
 local places = births + 2 * jobs
 local owners = 7 + chunks + tallies
 
-local ids = {}
-for n = 1, jobs do ids[n] = ARGV[births + 2 * n - 1] end
-local known = call('HMGET', KEYS[3], unpack(ids))
-local seen = {}
-if call('EXISTS', KEYS[4]) == 1 then seen = call('HMGET', KEYS[4], unpack(ids)) end
+-- One for the tokens, two for the order of dispatch.
+local there = call('EXISTS', KEYS[4], KEYS[5], KEYS[5])
 local answer, left_out, out = { 'done', time[1], time[2] }, {}, 0
-for n = 1, jobs do
-  if known[n] or seen[n]
-    or (owner ~= '' and call('HSETNX', KEYS[owners + n], ARGV[digests + n], owner .. ids[n]) == 0) then
-    out = out + 1
-    answer[3 + out] = n - 1
-    left_out[n] = true
+if jobs == 1 then
+  -- Alone it is written at once, and taken back if it may not be.
+  local id = ARGV[births + 1]
+  if (there % 2 == 1 and call('HEXISTS', KEYS[4], id) == 1)
+    or (owner ~= '' and call('HSETNX', KEYS[owners + 1], ARGV[digests + 1], owner .. id) == 0) then
+    out = 1
+  elseif call('HSETNX', KEYS[3], id, ARGV[births + 2]) == 0 then
+    if owner ~= '' then call('HDEL', KEYS[owners + 1], ARGV[digests + 1]) end
+    out = 1
+  end
+  if out == 1 then answer[4] = 0 end
+else
+  local ids = {}
+  for n = 1, jobs do ids[n] = ARGV[births + 2 * n - 1] end
+  local known = call('HMGET', KEYS[3], unpack(ids))
+  local seen = {}
+  if there % 2 == 1 then seen = call('HMGET', KEYS[4], unpack(ids)) end
+  for n = 1, jobs do
+    if known[n] or seen[n]
+      or (owner ~= '' and call('HSETNX', KEYS[owners + n], ARGV[digests + n], owner .. ids[n]) == 0) then
+      out = out + 1
+      answer[3 + out] = n - 1
+      left_out[n] = true
+    end
   end
 end
 if ARGV[4] ~= '' then call('HSET', KEYS[1], 'seq', ARGV[5]) end
 if out == jobs then return answer end
 
 if out == 0 then
-  call('HSET', KEYS[3], unpack(ARGV, births + 1, places))
+  if jobs > 1 then call('HSET', KEYS[3], unpack(ARGV, births + 1, places)) end
   call('ZADD', KEYS[5], unpack(ARGV, places + 1, places + 2 * jobs))
 else
   local function taken(from)
@@ -91,6 +106,6 @@ end
 for tally = 1, tallies do
   call('HINCRBY', KEYS[7 + chunks + tally], ARGV[12 + 2 * chunks + tally], jobs - out)
 end
-call('SADD', KEYS[6], ARGV[8])
+if there < 2 then call('SADD', KEYS[6], ARGV[8]) end
 call('PUBLISH', ARGV[6], ARGV[7])
 return answer

@@ -8,7 +8,8 @@ use semel_core::ids::Name;
 use semel_core::job::State;
 use semel_core::lifecycle::Settle;
 use semel_core::store::{Settlement, Store, WriteOutcome};
-use semel_core::time::ManualClock;
+use semel_core::submission::{Policy, Submission};
+use semel_core::time::{ManualClock, Timestamp};
 use semel_redis::{AtOnce, RedisOptions, RedisStore};
 
 use tokio::runtime::Runtime;
@@ -109,24 +110,24 @@ fn the_model_comes_to_what_is_written_at_once() {
     let report = model::run(&counting, 4, 6_000);
     let sum = counting.sum();
     println!("{} transitions, of them at once {sum:?}", report.transitions);
+    // About half of the least that any of six seeds came to: 618, 220 and 80.
     assert!(
-        sum.admitted > 200 && sum.leased > 20 && sum.completed > 0,
+        sum.admitted > 300 && sum.leased > 100 && sum.completed > 40,
         "{sum:?}"
     );
 }
 
-/// A plain way through the store leaves nothing to the long way.
-#[tokio::test]
-async fn a_plain_way_is_written_at_once() {
-    let server = Server::start();
-    let store = RedisStore::connect(&server.url()).await.unwrap();
-    // The first of its lane makes the lane.
-    store.submit(vec![kit::plain()]).await.unwrap();
-    let batch = (0..1_000).map(|_| kit::plain()).collect();
-    store.submit(batch).await.unwrap();
+/// A plain way through the store: a thousand jobs are submitted together, then leased and completed by hundreds. Every
+/// other one has no key on purpose, and so carries its slot.
+async fn plain_way(store: &RedisStore) {
+    let mut batch: Vec<Submission> = (0..1_000).map(|_| kit::plain()).collect();
+    for submission in batch.iter_mut().step_by(2) {
+        submission.policy = Policy::None;
+    }
+    store.submit(batch).await.expect("the store answers");
     let (mut claimed, mut ended) = (0, 0);
-    while claimed < 1_001 {
-        let claims = store.claim(claim_request(100)).await.unwrap();
+    while claimed < 1_000 {
+        let claims = store.claim(claim_request(100)).await.expect("the store answers");
         assert!(!claims.is_empty(), "{claimed} were claimed");
         claimed += claims.len();
         let ends = claims.into_iter().map(|claimed| Settlement {
@@ -134,20 +135,78 @@ async fn a_plain_way_is_written_at_once() {
             fence: claimed.fence,
             result: Settle::Complete { output: None },
         });
-        let outcomes = store.settle(ends.collect()).await.unwrap();
+        let outcomes = store.settle(ends.collect()).await.expect("the store answers");
         ended += outcomes
             .iter()
             .filter(|outcome| **outcome == WriteOutcome::Ok(State::Complete))
             .count();
     }
-    assert_eq!(ended, 1_001);
-    let expected = AtOnce {
-        admitted: 1_000,
-        leased: 1_001,
-        completed: 1_001,
+    assert_eq!(ended, 1_000);
+}
+
+/// The first job of its lane makes the lane, which is not written at once.
+async fn make_lane(store: &RedisStore) {
+    store.submit(vec![kit::plain()]).await.expect("the store answers");
+    let first = store
+        .claim(claim_request(1))
+        .await
+        .expect("the store answers")
+        .remove(0);
+    let end = Settlement {
+        id: first.job.id,
+        fence: first.fence,
+        result: Settle::Complete { output: None },
     };
-    assert_eq!(store.at_once(), expected);
-    // Nobody has to look after leases that are over.
+    store.settle(vec![end]).await.expect("the store answers");
+}
+
+fn since(before: AtOnce, now: AtOnce) -> AtOnce {
+    AtOnce {
+        admitted: now.admitted - before.admitted,
+        leased: now.leased - before.leased,
+        completed: now.completed - before.completed,
+    }
+}
+
+const WHOLE: AtOnce = AtOnce {
+    admitted: 1_000,
+    leased: 1_000,
+    completed: 1_000,
+};
+
+/// Nobody has to look after leases that are over.
+fn nothing_is_watched(server: &Server) {
     let watched = server.command(&["ZCARD", "semel:{default/1/0}:leases"]);
     assert_eq!(watched.trim(), ":0");
+}
+
+/// A plain way through the store leaves nothing to the long way. Its clock is moved by hand: where it is the server's, a
+/// call that is on its way for longer than the clocks may be apart takes the long way, rightly.
+#[tokio::test]
+async fn a_plain_way_is_written_at_once() {
+    let server = Server::start();
+    let options = RedisOptions::from_url(&server.url()).unwrap();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_800_000_000_000)));
+    let store = RedisStore::open_with_clock(options, clock).await.unwrap();
+    make_lane(&store).await;
+    let before = store.at_once();
+    plain_way(&store).await;
+    assert_eq!(since(before, store.at_once()), WHOLE);
+    nothing_is_watched(&server);
+}
+
+/// So it is with the server's clock, unless a call is held up: of several ways, one at least is not.
+#[tokio::test]
+async fn a_plain_way_by_the_servers_clock_is_written_at_once() {
+    let server = Server::start();
+    let store = RedisStore::connect(&server.url()).await.unwrap();
+    make_lane(&store).await;
+    let mut seen = Vec::new();
+    while !seen.contains(&WHOLE) {
+        assert!(seen.len() < 20, "{seen:?}");
+        let before = store.at_once();
+        plain_way(&store).await;
+        seen.push(since(before, store.at_once()));
+    }
+    nothing_is_watched(&server);
 }
