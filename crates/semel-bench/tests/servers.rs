@@ -110,6 +110,9 @@ fn a_redis_server_is_measured_and_left_as_it_was() {
         "mem_job",
         "mem_dedupe",
         "mem_window_key",
+        "mem_window_stub",
+        "enqueue_c64_half_set_p99",
+        "enqueue_unique_c64_half_set_p99",
     ];
     check(&text, &rates, &others);
     assert_eq!(
