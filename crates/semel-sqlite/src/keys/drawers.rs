@@ -1,7 +1,7 @@
 //! Owners in the order of the index, in many small drawers instead of one tree.
 //!
 //! Prefixes are parts of digests and fall evenly, so a few bits of one name the drawer it is in, and putting one into its
-//! place there moves a handful of others. A tree takes four times as long for each new key.
+//! place there moves a handful of others. In a tree of 65,536 it was a twentieth of a unique submission.
 
 use crate::keys::{Logged, Place};
 
