@@ -17,6 +17,10 @@ mod checker;
 mod conformance;
 #[path = "../tests/history/mod.rs"]
 mod history;
+#[path = "../tests/kit/mod.rs"]
+mod kit;
+#[path = "../tests/through/mod.rs"]
+mod through;
 
 use std::process::ExitCode;
 

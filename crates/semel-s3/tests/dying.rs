@@ -3,123 +3,36 @@
 
 #[path = "fuse/mod.rs"]
 mod fuse;
+#[path = "kit/mod.rs"]
+mod kit;
+#[path = "through/mod.rs"]
+mod through;
 
 use std::sync::Arc;
 
 use fuse::Fused;
-use futures_util::TryStreamExt as _;
-use object_store::memory::InMemory;
+use kit::{LEASE, World, all, claim, complete, fail, job, plain, settle, submitted, token, upkeep};
 use object_store::path::Path;
-use object_store::{ObjectStore, PutOptions, PutPayload};
+use object_store::{ObjectStore as _, PutOptions, PutPayload};
 use semel_core::counters::Counter;
 use semel_core::dedup::Dedup;
-use semel_core::ids::{JobId, Name, Token};
+use semel_core::ids::JobId;
 use semel_core::job::{Outcome, State};
-use semel_core::json::Json;
 use semel_core::lifecycle::Settle;
 use semel_core::store::{
-    Act, ActOutcome, Beat, ClaimRequest, Claimed, Control as _, ExtendRequest, Inspect as _, JobFilter, Page,
-    Settlement, Store as _, UpkeepRequest, WriteOutcome, log_feed,
+    Act, ActOutcome, Beat, Claimed, Control as _, ExtendRequest, Inspect as _, Page, Store as _,
+    WriteOutcome, log_feed,
 };
 use semel_core::submission::Submission;
-use semel_core::time::{ManualClock, Millis, Timestamp};
+use semel_core::time::Millis;
 use semel_core::view::Job;
-use semel_s3::{S3Options, S3Store};
+use semel_s3::S3Store;
 
-const LEASE: Millis = Millis::from_secs(30);
 /// The directory of tokens, below that of the namespace.
 const TOKENS: &str = "d132fe29051dca629/tasks/";
 
-fn name(text: &str) -> Name {
-    Name::new(text).expect("a valid name")
-}
-
-fn token(n: u64) -> Token {
-    let mut random = [0u8; 10];
-    random[2..].copy_from_slice(&n.to_be_bytes());
-    Token::from_parts(1_800_000_000_000, &random)
-}
-
-fn plain(n: u64) -> Submission {
-    Submission::new(token(n), name("work"), Json::new("{}").expect("JSON"))
-}
-
 fn keyed(n: u64) -> Submission {
-    let mut submission = plain(n);
-    submission.policy = Dedup::explicit("refresh").into();
-    submission
-}
-
-/// One bucket and one clock, for any number of processes.
-struct World {
-    bucket: Arc<InMemory>,
-    clock: Arc<ManualClock>,
-}
-
-impl World {
-    fn new() -> Self {
-        World {
-            bucket: Arc::new(InMemory::new()),
-            clock: Arc::new(ManualClock::new(Timestamp::from_millis(1_800_000_000_000))),
-        }
-    }
-
-    async fn open_on(&self, bucket: Arc<dyn ObjectStore>) -> S3Store {
-        let options = S3Options::from_url("s3://memory/dying").expect("a valid URL");
-        S3Store::on(bucket, options, Some(self.clock.clone()))
-            .await
-            .expect("the store opens")
-    }
-
-    async fn open(&self) -> S3Store {
-        self.open_on(self.bucket.clone()).await
-    }
-
-    async fn names(&self, part: &str) -> Vec<String> {
-        let listed: Vec<_> = self.bucket.list(None).try_collect().await.expect("a list");
-        let names = listed.into_iter().map(|one| one.location.to_string());
-        names.filter(|name| name.contains(part)).collect()
-    }
-}
-
-fn claim_request(n: u64, max: usize) -> ClaimRequest {
-    ClaimRequest {
-        token: token(1 << 40 | n),
-        worker: name("worker"),
-        queues: Vec::new(),
-        tasks: Vec::new(),
-        max,
-        lease: LEASE,
-    }
-}
-
-async fn claim(store: &S3Store, n: u64, max: usize) -> Vec<Claimed> {
-    store
-        .claim(claim_request(n, max))
-        .await
-        .expect("the store answers")
-}
-
-async fn settle(store: &S3Store, claimed: &Claimed, result: Settle) -> WriteOutcome {
-    let settlement = Settlement {
-        id: claimed.job.id.clone(),
-        fence: claimed.fence,
-        result,
-    };
-    store
-        .settle(vec![settlement])
-        .await
-        .expect("the store answers")
-        .remove(0)
-}
-
-async fn complete(store: &S3Store, claimed: &Claimed) -> WriteOutcome {
-    settle(store, claimed, Settle::Complete { output: None }).await
-}
-
-async fn fail(store: &S3Store, claimed: &Claimed) -> WriteOutcome {
-    let error = "boom".to_owned();
-    settle(store, claimed, Settle::Fail { error }).await
+    kit::keyed(n, Dedup::explicit("refresh"))
 }
 
 async fn beat(store: &S3Store, claimed: &Claimed, log: Vec<String>) -> WriteOutcome {
@@ -134,30 +47,6 @@ async fn beat(store: &S3Store, claimed: &Claimed, log: Vec<String>) -> WriteOutc
         lease: LEASE,
     };
     store.extend(request).await.expect("the store answers").remove(0)
-}
-
-async fn all(store: &S3Store) -> Vec<Job> {
-    let listing = store.jobs(JobFilter::default(), Page::first(500)).await;
-    listing.expect("the store answers").items
-}
-
-async fn upkeep(store: &S3Store) {
-    while store
-        .upkeep(UpkeepRequest::default())
-        .await
-        .expect("the store answers")
-        .more
-    {}
-}
-
-async fn job(store: &S3Store, id: &JobId) -> Option<Job> {
-    let found = store.jobs_by_id(std::slice::from_ref(id)).await;
-    found.expect("the store answers").remove(0)
-}
-
-async fn submitted(store: &S3Store, submission: Submission) -> JobId {
-    let answer = store.submit(vec![submission]).await.expect("the store answers");
-    answer[0].id().expect("a job").clone()
 }
 
 #[tokio::test]
@@ -394,14 +283,6 @@ async fn one_life(store: &S3Store, n: u64) -> JobId {
     id
 }
 
-async fn cell_size(world: &World) -> u64 {
-    let listed: Vec<_> = world.bucket.list(None).try_collect().await.expect("a list");
-    let cells = listed
-        .iter()
-        .filter(|one| one.location.as_ref().contains("/idempotency/"));
-    cells.map(|one| one.size).max().unwrap_or(0)
-}
-
 #[tokio::test]
 async fn a_key_that_is_used_for_ever_keeps_a_small_cell() {
     let world = World::new();
@@ -412,7 +293,7 @@ async fn a_key_that_is_used_for_ever_keeps_a_small_cell() {
         ids.push(one_life(&store, n).await);
         if n % 50 == 49 {
             upkeep(&store).await;
-            sizes.push(cell_size(&world).await);
+            sizes.push(world.largest_cell().await);
         }
     }
     let (least, most) = (sizes[0], sizes[5]);

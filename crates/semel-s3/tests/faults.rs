@@ -4,6 +4,10 @@
 mod bucket;
 #[path = "campaigns/mod.rs"]
 mod campaigns;
+#[path = "kit/mod.rs"]
+mod kit;
+#[path = "through/mod.rs"]
+mod through;
 
 use bucket::{Faults, Memory};
 

@@ -2,6 +2,8 @@
 
 #[path = "bucket/mod.rs"]
 mod bucket;
+#[path = "through/mod.rs"]
+mod through;
 
 use std::process::ExitCode;
 

@@ -1,115 +1,48 @@
 //! A key that is used again and again: its cell stays small, and no job behind it is lost.
 
-use std::sync::Arc;
+#[path = "kit/mod.rs"]
+mod kit;
 
-use object_store::ObjectStore as _;
-use object_store::memory::InMemory;
+use kit::{World, all, claim, fail, keyed, submitted, token, upkeep};
 use semel_core::counters::Counter;
 use semel_core::dedup::Dedup;
-use semel_core::ids::{JobId, Name, Token};
+use semel_core::ids::JobId;
 use semel_core::job::State;
-use semel_core::json::Json;
-use semel_core::lifecycle::Settle;
-use semel_core::store::{
-    Act, ActOutcome, ClaimRequest, Control as _, Inspect as _, JobFilter, Page, Settlement, Store as _,
-    UpkeepRequest,
-};
+use semel_core::store::{Act, ActOutcome, Control as _, Inspect as _, Store as _};
 use semel_core::submission::Submission;
-use semel_core::time::Millis;
-use semel_s3::{S3Options, S3Store};
-
-fn name(text: &str) -> Name {
-    Name::new(text).expect("a valid name")
-}
-
-fn token(n: u64) -> Token {
-    let mut random = [0u8; 10];
-    random[2..].copy_from_slice(&n.to_be_bytes());
-    Token::from_parts(1_800_000_000_000, &random)
-}
+use semel_s3::S3Store;
 
 fn submission(n: u64) -> Submission {
-    let mut submission = Submission::new(token(n), name("work"), Json::new("{}").expect("JSON"));
-    submission.policy = Dedup::explicit("refresh").into();
-    submission
-}
-
-async fn open(bucket: &Arc<InMemory>) -> S3Store {
-    let options = S3Options::from_url("s3://memory/moving").expect("a valid URL");
-    S3Store::on(bucket.clone(), options, None)
-        .await
-        .expect("the store opens")
+    keyed(n, Dedup::explicit("refresh"))
 }
 
 /// Submits, claims and fails a job.
 async fn one_life(store: &S3Store, n: u64) -> JobId {
-    let answer = store
-        .submit(vec![submission(n)])
-        .await
-        .expect("the store answers");
-    let id = answer[0].id().expect("a job").clone();
+    let id = submitted(store, submission(n)).await;
     let made_here = id.as_str().starts_with(&token(n).to_string());
     assert!(made_here, "the key was free again");
-    let request = ClaimRequest {
-        token: token(1 << 40 | n),
-        worker: name("worker"),
-        queues: Vec::new(),
-        tasks: Vec::new(),
-        max: 1,
-        lease: Millis::from_secs(60),
-    };
-    let claimed = store.claim(request).await.expect("the store answers").remove(0);
-    let result = Settle::Fail {
-        error: "boom".to_owned(),
-    };
-    let settlement = Settlement {
-        id: id.clone(),
-        fence: claimed.fence,
-        result,
-    };
-    store.settle(vec![settlement]).await.expect("the store answers");
+    let claimed = claim(store, n, 1).await.remove(0);
+    fail(store, &claimed).await;
     id
-}
-
-async fn largest_cell(bucket: &InMemory) -> u64 {
-    use futures_util::TryStreamExt as _;
-    let listed: Vec<_> = bucket.list(None).try_collect().await.expect("a list");
-    let cells = listed
-        .iter()
-        .filter(|one| one.location.as_ref().contains("/idempotency/"));
-    cells.map(|one| one.size).max().unwrap_or(0)
-}
-
-async fn upkeep(store: &S3Store) {
-    while store
-        .upkeep(UpkeepRequest::default())
-        .await
-        .expect("the store answers")
-        .more
-    {}
 }
 
 #[tokio::test]
 async fn a_busy_key_stays_small_and_its_jobs_are_there() {
-    let bucket = Arc::new(InMemory::new());
-    let store = open(&bucket).await;
+    let world = World::new();
+    let store = world.open().await;
     let mut ids = Vec::new();
     for n in 0..100 {
         ids.push(one_life(&store, n).await);
     }
-    let before = largest_cell(&bucket).await;
+    let before = world.largest_cell().await;
     upkeep(&store).await;
-    let after = largest_cell(&bucket).await;
+    let after = world.largest_cell().await;
     assert!(after * 4 < before, "{before} bytes before, {after} after");
 
-    let other = open(&bucket).await;
+    let other = world.open().await;
     for store in [&store, &other] {
         assert_eq!(store.doctor(false).await.expect("the store answers"), []);
-        let all = store
-            .jobs(JobFilter::default(), Page::first(500))
-            .await
-            .expect("the store answers");
-        assert_eq!(all.items.len(), 100);
+        assert_eq!(all(store).await.len(), 100);
         let found = store.jobs_by_id(&ids[..3]).await.expect("the store answers");
         assert!(
             found

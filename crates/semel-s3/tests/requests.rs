@@ -2,74 +2,32 @@
 
 #[path = "history/mod.rs"]
 mod history;
+#[path = "kit/mod.rs"]
+mod kit;
 
 use std::sync::Arc;
 
+use kit::{claim_request, complete_all, name, open, plain, settle};
 use object_store::memory::InMemory;
 use semel_core::dedup::Dedup;
-use semel_core::ids::{Name, Token};
 use semel_core::job::Outcome;
-use semel_core::json::Json;
 use semel_core::lifecycle::Settle;
-use semel_core::store::{ClaimRequest, Claimed, Settlement, Store as _, WriteOutcome};
+use semel_core::store::{ClaimRequest, Claimed, Store as _};
 use semel_core::submission::Submission;
 use semel_core::time::Millis;
-use semel_s3::{S3Options, S3Store};
-
-fn name(text: &str) -> Name {
-    Name::new(text).expect("a valid name")
-}
-
-fn token(n: u64) -> Token {
-    let mut random = [0u8; 10];
-    random[2..].copy_from_slice(&n.to_be_bytes());
-    Token::from_parts(1_800_000_000_000, &random)
-}
-
-fn plain(n: u64) -> Submission {
-    Submission::new(token(n), name("work"), Json::new("{}").expect("JSON"))
-}
+use semel_s3::S3Store;
 
 fn keyed(n: u64, key: u64) -> Submission {
-    let mut submission = plain(n);
-    submission.policy = Dedup::idempotency_key(format!("order-{key}")).into();
-    submission
-}
-
-async fn open(bucket: &Arc<InMemory>) -> S3Store {
-    let options = S3Options::from_url("s3://memory/requests").expect("a valid URL");
-    S3Store::on(bucket.clone(), options, None)
-        .await
-        .expect("the store opens")
+    kit::keyed(n, Dedup::idempotency_key(format!("order-{key}")))
 }
 
 async fn claim(store: &S3Store, n: u64, max: usize) -> Vec<Claimed> {
     let request = ClaimRequest {
-        token: token(1 << 40 | n),
-        worker: name("worker"),
         queues: vec![name("default")],
         tasks: vec![name("work")],
-        max,
-        lease: Millis::from_secs(600),
+        ..claim_request(n, max)
     };
     store.claim(request).await.expect("the store answers")
-}
-
-async fn settle(store: &S3Store, claims: Vec<Claimed>, result: Settle) {
-    let settlement = |claimed: Claimed| Settlement {
-        id: claimed.job.id,
-        fence: claimed.fence,
-        result: result.clone(),
-    };
-    let batch: Vec<Settlement> = claims.into_iter().map(settlement).collect();
-    let count = batch.len();
-    let settled = store.settle(batch).await.expect("the store answers");
-    let done = settled.iter().filter(|it| matches!(it, WriteOutcome::Ok(_)));
-    assert_eq!(done.count(), count, "what was claimed is settled");
-}
-
-async fn complete(store: &S3Store, claims: Vec<Claimed>) {
-    settle(store, claims, Settle::Complete { output: None }).await;
 }
 
 fn retry() -> Settle {
@@ -92,7 +50,7 @@ async fn operations_cost_what_they_are_said_to() {
     let store = open(&bucket).await;
     // The first use of a queue and a task is written down once.
     store.submit(vec![plain(0)]).await.expect("the store answers");
-    complete(&store, claim(&store, 0, 1).await).await;
+    complete_all(&store, claim(&store, 0, 1).await).await;
 
     let (requests, _) = cost(&store, 1, store.submit(vec![plain(1)])).await;
     assert_eq!(requests, 2, "without a key: hint and cell");
@@ -103,7 +61,7 @@ async fn operations_cost_what_they_are_said_to() {
 
     let (requests, claims) = cost(&store, 2, claim(&store, 1, 1)).await;
     assert!(requests <= 2 + 5, "a claim of one: {requests}");
-    let (requests, ()) = cost(&store, 1, complete(&store, claims)).await;
+    let (requests, ()) = cost(&store, 1, complete_all(&store, claims)).await;
     assert_eq!(requests, 1, "an end is one write where the cell is known");
     // Another process settles what it did not claim: a job without a key, and one with.
     for n in [10, 11] {
@@ -111,7 +69,7 @@ async fn operations_cost_what_they_are_said_to() {
         store.submit(vec![submission]).await.expect("the store answers");
         let claims = claim(&store, n, 1).await;
         let stranger = open(&bucket).await;
-        let (requests, ()) = cost(&stranger, 1, complete(&stranger, claims)).await;
+        let (requests, ()) = cost(&stranger, 1, complete_all(&stranger, claims)).await;
         assert!(requests <= 3, "an end elsewhere: {requests}");
     }
     // Attempts that end in another place of the queue advertise it.
@@ -120,25 +78,21 @@ async fn operations_cost_what_they_are_said_to() {
         .await
         .expect("the store answers");
     let claims = claim(&store, 12, 1).await;
-    let (requests, ()) = cost(&store, 1, settle(&store, claims, retry())).await;
+    let (requests, _) = cost(&store, 1, settle(&store, &claims[0], retry())).await;
     assert!(requests <= 3, "a retry: hint and cell, {requests}");
 
     // A key that was used before: whether this very submission was absorbed then is asked of its token.
-    let exclusive = |n| {
-        let mut submission = plain(n);
-        submission.policy = Dedup::exclusive("one-at-a-time").into();
-        submission
-    };
+    let exclusive = |n| kit::keyed(n, Dedup::exclusive("one-at-a-time"));
     store
         .submit(vec![exclusive(20)])
         .await
         .expect("the store answers");
-    complete(&store, claim(&store, 20, 10).await).await;
+    complete_all(&store, claim(&store, 20, 10).await).await;
     let (requests, answers) = cost(&store, 1, store.submit(vec![exclusive(21)])).await;
     let answers = answers.expect("the store answers");
     assert_eq!(answers[0].outcome(), Some(Outcome::Accepted));
     assert_eq!(requests, 4, "read the cell, then token, hint and cell");
-    complete(&store, claim(&store, 21, 10).await).await;
+    complete_all(&store, claim(&store, 21, 10).await).await;
 
     store
         .submit((100..150).map(plain).collect())
@@ -151,7 +105,7 @@ async fn operations_cost_what_they_are_said_to() {
         requests <= 2 * 50 + 8,
         "a claim of fifty that others submitted: {requests}"
     );
-    let (requests, ()) = cost(&elsewhere, 1, complete(&elsewhere, claims)).await;
+    let (requests, ()) = cost(&elsewhere, 1, complete_all(&elsewhere, claims)).await;
     assert_eq!(requests, 50);
 }
 

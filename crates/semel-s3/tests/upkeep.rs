@@ -1,21 +1,14 @@
 //! Regular housekeeping is cheap: one process does it, the same one, and less often while there is nothing to do.
 
+#[path = "kit/mod.rs"]
+mod kit;
+
 use std::sync::Arc;
 
-use object_store::memory::InMemory;
-use semel_core::ids::{Name, Token};
-use semel_core::json::Json;
+use kit::{World, plain};
 use semel_core::store::{Control as _, Inspect as _, Store as _, UpkeepReport, UpkeepRequest};
-use semel_core::submission::Submission;
 use semel_core::time::{ManualClock, Millis, Timestamp};
-use semel_s3::{S3Options, S3Store};
-
-async fn open(bucket: &Arc<InMemory>, clock: &Arc<ManualClock>) -> S3Store {
-    let options = S3Options::from_url("s3://memory/upkeep").expect("a valid URL");
-    S3Store::on(bucket.clone(), options, Some(clock.clone()))
-        .await
-        .expect("the store opens")
-}
+use semel_s3::S3Store;
 
 async fn round(store: &S3Store, regular: bool) -> UpkeepReport {
     let request = UpkeepRequest {
@@ -40,22 +33,16 @@ async fn rounds(stores: &[S3Store], clock: &ManualClock, minutes: i64) -> Vec<u6
 
 #[tokio::test]
 async fn one_of_many_keeps_house_and_another_takes_over() {
-    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_800_000_000_000)));
-    let bucket = Arc::new(InMemory::new());
+    let world = World::new();
     let mut stores = Vec::new();
     for _ in 0..4 {
-        stores.push(open(&bucket, &clock).await);
+        stores.push(world.open().await);
     }
-    let job = Submission::new(
-        Token::from_parts(1_800_000_000_000, &[1; 10]),
-        Name::new("work").expect("a valid name"),
-        Json::new("{}").expect("JSON"),
-    );
-    stores[0].submit(vec![job]).await.expect("the store answers");
+    stores[0].submit(vec![plain(1)]).await.expect("the store answers");
 
     // Each round looks at the lease entries that are due: one list. The rest is for one of them.
     let minutes = 30;
-    let lists = rounds(&stores, &clock, minutes).await;
+    let lists = rounds(&stores, &world.clock, minutes).await;
     let leases = 4 * minutes as u64;
     assert_eq!(lists[1..], [leases; 3], "the others look at leases only");
     // Keys, tokens, guards and claims once a minute; feeds and old snapshots every ten minutes.
@@ -70,7 +57,7 @@ async fn one_of_many_keeps_house_and_another_takes_over() {
 
     // It dies, and one of the others goes on; of a few minutes none is without a snapshot but the first.
     stores.remove(0);
-    let lists = rounds(&stores, &clock, 10).await;
+    let lists = rounds(&stores, &world.clock, 10).await;
     let keeps_house = lists.iter().filter(|lists| **lists > 40).count();
     assert_eq!(keeps_house, 1, "{lists:?}");
     let history = stores[0].history(Millis::from_secs(600)).await;
@@ -78,7 +65,7 @@ async fn one_of_many_keeps_house_and_another_takes_over() {
     assert!(snapshots >= 8, "{snapshots} snapshots in ten minutes");
 
     // Who asks for a round gets one, whoever's turn it is.
-    clock.advance(Millis::from_secs(60));
+    world.clock.advance(Millis::from_secs(60));
     for store in &stores {
         let lists = store.requests().list;
         round(store, false).await;
@@ -88,10 +75,12 @@ async fn one_of_many_keeps_house_and_another_takes_over() {
 
 #[tokio::test]
 async fn a_turn_that_a_clock_set_back_has_left_in_the_future_is_not_waited_for() {
-    let bucket = Arc::new(InMemory::new());
-    let ahead = Arc::new(ManualClock::new(Timestamp::from_millis(1_900_000_000_000)));
-    round(&open(&bucket, &ahead).await, true).await;
-    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_800_000_000_000)));
-    let store = open(&bucket, &clock).await;
+    let world = World::new();
+    let ahead = World {
+        bucket: world.bucket.clone(),
+        clock: Arc::new(ManualClock::new(Timestamp::from_millis(1_900_000_000_000))),
+    };
+    round(&ahead.open().await, true).await;
+    let store = world.open().await;
     assert!(round(&store, true).await.snapshot, "a round is made");
 }

@@ -1,21 +1,15 @@
 //! A bucket in memory that can misbehave as real ones do: answers get lost, come late or say nothing.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use futures_util::stream::BoxStream;
 use object_store::memory::InMemory;
 use object_store::path::Path;
-use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMode,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
-};
+use object_store::{Error, ObjectStore, PutMode, PutResult, Result};
 use semel_conformance::{Harness, Instance, Place};
 use semel_core::ids::{JobId, Name};
 use semel_core::memory::Naming;
@@ -23,6 +17,8 @@ use semel_core::store::Store;
 use semel_core::time::{Clock, ManualClock};
 use semel_s3::{S3Options, S3Store};
 use tokio::runtime::Runtime;
+
+use crate::through::{Through, Way, Write};
 
 /// What can go wrong with a write, out of a thousand.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,23 +51,22 @@ impl Faults {
     }
 }
 
-/// A bucket with faults.
+/// A way on which things go wrong.
 #[derive(Debug)]
 pub struct Faulty {
-    inner: Arc<InMemory>,
     faults: Faults,
     draws: AtomicU64,
     pub made: AtomicU64,
 }
 
 impl Faulty {
-    pub fn new(inner: Arc<InMemory>, faults: Faults, seed: u64) -> Self {
-        Faulty {
-            inner,
+    pub fn new(inner: Arc<InMemory>, faults: Faults, seed: u64) -> Arc<Through<Self>> {
+        let faulty = Faulty {
             faults,
             draws: AtomicU64::new(seed),
             made: AtomicU64::new(0),
-        }
+        };
+        Through::new(inner, faulty)
     }
 
     /// The next number of a sequence that the seed decides.
@@ -83,12 +78,6 @@ impl Faulty {
         x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (x ^ (x >> 31)) % 1_000
-    }
-}
-
-impl fmt::Display for Faulty {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a bucket with faults")
     }
 }
 
@@ -108,11 +97,11 @@ fn denied(location: &Path, create: bool) -> Error {
 }
 
 #[async_trait]
-impl ObjectStore for Faulty {
-    async fn put_opts(&self, location: &Path, payload: PutPayload, opts: PutOptions) -> Result<PutResult> {
+impl Way for Faulty {
+    async fn put(&self, write: Write<'_>) -> Result<PutResult> {
         let draw = self.draw();
-        let create = matches!(opts.mode, PutMode::Create);
-        let conditional = !matches!(opts.mode, PutMode::Overwrite);
+        let create = matches!(write.mode, PutMode::Create);
+        let conditional = !matches!(write.mode, PutMode::Overwrite);
         let Faults {
             lost,
             failed_after,
@@ -136,12 +125,12 @@ impl ObjectStore for Faulty {
             return Err(server_error("500 before it was done"));
         }
         if undecided && conditional {
-            return Err(denied(location, create));
+            return Err(denied(write.location, create));
         }
         if slow {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        let put = self.inner.put_opts(location, payload, opts).await?;
+        let put = write.done.await?;
         if lost {
             return Err(server_error("the connection was closed"));
         }
@@ -149,52 +138,16 @@ impl ObjectStore for Faulty {
             return Err(server_error("500 after it was done"));
         }
         if denied_after && conditional {
-            return Err(denied(location, create));
+            return Err(denied(write.location, create));
         }
         Ok(put)
     }
 
-    async fn put_multipart_opts(
-        &self,
-        location: &Path,
-        opts: PutMultipartOptions,
-    ) -> Result<Box<dyn MultipartUpload>> {
-        self.inner.put_multipart_opts(location, opts).await
-    }
-
-    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+    async fn get(&self) -> Result<()> {
         if self.faults.failed_before > 0 && self.draw() < self.faults.failed_before {
             return Err(server_error("500"));
         }
-        self.inner.get_opts(location, options).await
-    }
-
-    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.inner.get_ranges(location, ranges).await
-    }
-
-    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        self.inner.delete_stream(locations)
-    }
-
-    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.inner.list(prefix)
-    }
-
-    fn list_with_offset(
-        &self,
-        prefix: Option<&Path>,
-        offset: &Path,
-    ) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.inner.list_with_offset(prefix, offset)
-    }
-
-    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.inner.list_with_delimiter(prefix).await
-    }
-
-    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.inner.copy_opts(from, to, options).await
+        Ok(())
     }
 }
 
@@ -228,7 +181,7 @@ pub fn open(bucket: Arc<dyn ObjectStore>, namespace: &Name, clock: Option<Arc<dy
 impl Memory {
     /// A bucket, seen through its faults.
     fn open(&self, bucket: Arc<InMemory>, namespace: &Name, clock: Arc<ManualClock>) -> Arc<dyn Store> {
-        let faulty = Arc::new(Faulty::new(bucket, self.faults, self.seed));
+        let faulty = Faulty::new(bucket, self.faults, self.seed);
         open(faulty, namespace, Some(clock))
     }
 }

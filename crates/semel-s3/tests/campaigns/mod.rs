@@ -7,14 +7,15 @@ use std::sync::atomic::Ordering;
 
 use object_store::memory::InMemory;
 use semel_core::dedup::{Dedup, Hold};
-use semel_core::ids::{JobId, Name, Token};
+use semel_core::ids::JobId;
 use semel_core::job::Outcome;
-use semel_core::json::Json;
-use semel_core::store::{Control as _, Inspect as _, JobFilter, Page, Store as _, Submitted};
+use semel_core::store::{Control as _, Inspect as _, Store as _, Submitted};
 use semel_core::submission::Submission;
 use semel_s3::S3Store;
 
 use crate::bucket::{Faults, Faulty, open};
+use crate::kit::{all, job, keyed, name};
+use crate::through::Through;
 
 /// What came of a campaign.
 pub struct Report {
@@ -43,26 +44,18 @@ impl fmt::Display for Report {
     }
 }
 
-fn name(text: &str) -> Name {
-    Name::new(text).expect("a valid name")
-}
-
-fn token(n: u64) -> Token {
-    let mut random = [0u8; 10];
-    random[2..].copy_from_slice(&n.to_be_bytes());
-    Token::from_parts(1_800_000_000_000, &random)
-}
-
 fn submission(n: u64, key: u64) -> Submission {
-    let mut submission = Submission::new(token(n), name("work"), Json::new("{}").expect("JSON"));
-    submission.policy = Dedup::explicit(format!("key-{key}")).hold(Hold::forever()).into();
-    submission
+    keyed(n, Dedup::explicit(format!("key-{key}")).hold(Hold::forever()))
 }
 
 /// Two processes, as far as a bucket can tell: two handles, each with its own faults.
-fn handles(bucket: &Arc<InMemory>, permille: u64, seed: u64) -> (Vec<Arc<S3Store>>, Vec<Arc<Faulty>>) {
-    let faulty: Vec<Arc<Faulty>> = (0..2)
-        .map(|n| Arc::new(Faulty::new(bucket.clone(), Faults::all(permille), seed + n)))
+fn handles(
+    bucket: &Arc<InMemory>,
+    permille: u64,
+    seed: u64,
+) -> (Vec<Arc<S3Store>>, Vec<Arc<Through<Faulty>>>) {
+    let faulty: Vec<Arc<Through<Faulty>>> = (0..2)
+        .map(|n| Faulty::new(bucket.clone(), Faults::all(permille), seed + n))
         .collect();
     let stores = faulty
         .iter()
@@ -162,30 +155,14 @@ fn check(bucket: &Arc<InMemory>, answers: Vec<(u64, Submitted)>, keys: u64) {
         "accepted twice, or never: {accepted:?}"
     );
     runtime().block_on(async {
-        let mut jobs = BTreeSet::new();
-        let mut page = Page::first(500);
-        loop {
-            let listing = store
-                .jobs(JobFilter::default(), page)
-                .await
-                .expect("the store answers");
-            jobs.extend(listing.items.into_iter().map(|job| job.id));
-            match listing.next_cursor {
-                Some(cursor) => page = Page::after(cursor, 500),
-                None => break,
-            }
-        }
+        let jobs: BTreeSet<JobId> = all(&store).await.into_iter().map(|job| job.id).collect();
         let answered: BTreeSet<JobId> = named.into_values().flatten().collect();
         assert_eq!(
             jobs, answered,
             "jobs are those that were answered with, and no others"
         );
         for id in &answered {
-            let found = store
-                .jobs_by_id(std::slice::from_ref(id))
-                .await
-                .expect("the store answers");
-            assert!(found[0].is_some(), "{id} is not found by its id");
+            assert!(job(&store, id).await.is_some(), "{id} is not found by its id");
         }
         let stats = store.stats().await.expect("the store answers");
         assert_eq!(stats.active_keys as u64, keys, "a key without a job");

@@ -4,16 +4,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use semel_core::dedup::Dedup;
-use semel_core::ids::{Name, Token};
-use semel_core::json::Json;
-use semel_core::lifecycle::Settle;
-use semel_core::store::{ClaimRequest, Claimed, Settlement, Store as _};
+use semel_core::store::{ClaimRequest, Claimed, Store as _};
 use semel_core::submission::Submission;
 use semel_core::time::Millis;
-use semel_s3::{S3Options, S3Store};
+use semel_s3::S3Store;
+
+use crate::kit::{claim_request, complete_all, keyed, open, plain};
 
 /// What a claim of one job cost.
 #[derive(Clone, Copy, Debug)]
@@ -23,48 +21,21 @@ pub struct Cost {
     pub time: Duration,
 }
 
-fn token(n: u64) -> Token {
-    let mut random = [0u8; 10];
-    random[2..].copy_from_slice(&n.to_be_bytes());
-    Token::from_parts(1_800_000_000_000, &random)
-}
-
 /// Every other one has a key.
 fn submission(n: u64) -> Submission {
-    let name = Name::new("work").expect("a valid name");
-    let mut submission = Submission::new(token(n), name, Json::new("{}").expect("JSON"));
-    if n.is_multiple_of(2) {
-        submission.policy = Dedup::idempotency_key(format!("order-{n}")).into();
+    match n.is_multiple_of(2) {
+        true => keyed(n, Dedup::idempotency_key(format!("order-{n}"))),
+        false => plain(n),
     }
-    submission
 }
 
-async fn open(bucket: &Arc<InMemory>) -> S3Store {
-    let bucket: Arc<dyn ObjectStore> = bucket.clone();
-    let options = S3Options::from_url("s3://memory/history").expect("a valid URL");
-    S3Store::on(bucket, options, None).await.expect("the store opens")
-}
-
+/// Nobody wants back what it has, however long a run takes.
 async fn claim(store: &S3Store, n: u64, max: usize) -> Vec<Claimed> {
     let request = ClaimRequest {
-        token: token(1 << 40 | n),
-        worker: Name::new("worker").expect("a valid name"),
-        queues: Vec::new(),
-        tasks: Vec::new(),
-        max,
         lease: Millis::from_secs(600),
+        ..claim_request(n, max)
     };
     store.claim(request).await.expect("the store answers")
-}
-
-async fn complete(store: &S3Store, claims: Vec<Claimed>) {
-    let settle = |claimed: Claimed| Settlement {
-        id: claimed.job.id,
-        fence: claimed.fence,
-        result: Settle::Complete { output: None },
-    };
-    let batch = claims.into_iter().map(settle).collect();
-    store.settle(batch).await.expect("the store answers");
 }
 
 #[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
@@ -84,7 +55,7 @@ pub async fn beside(finished: u64) -> Cost {
         store.submit(batch).await.expect("the store answers");
         let claims = claim(&store, done, 1_000).await;
         done += claims.len() as u64;
-        complete(&store, claims).await;
+        complete_all(&store, claims).await;
     }
     let worker = open(&bucket).await;
     let mut times = Vec::new();
@@ -98,7 +69,7 @@ pub async fn beside(finished: u64) -> Cost {
         times.push(begun.elapsed());
         requests = requests.max(worker.requests().since(&before).total());
         assert_eq!(claims.len(), 1);
-        complete(&worker, claims).await;
+        complete_all(&worker, claims).await;
     }
     times.sort();
     Cost {

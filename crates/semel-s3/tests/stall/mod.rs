@@ -1,26 +1,20 @@
 //! A bucket as a process sees it that stops before one of its requests, for as long as others like.
 
-use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use futures_util::stream::{self, BoxStream};
+use futures_util::stream;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::memory::InMemory;
-use object_store::path::Path;
-use object_store::{
-    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
-};
+use object_store::{GetOptions, ObjectMeta, ObjectStore as _, PutOptions, PutPayload, PutResult, Result};
 use tokio::sync::Notify;
 
-/// A bucket that stops once.
+use crate::through::{Through, Way, Write};
+
+/// A way that stops once. Deletions and lists are streams: they do not stop.
 #[derive(Debug)]
 pub struct Stalled {
-    inner: Arc<InMemory>,
     /// Requests until it stops.
     left: AtomicI64,
     stopped: Notify,
@@ -28,13 +22,13 @@ pub struct Stalled {
 }
 
 impl Stalled {
-    pub fn new(inner: Arc<InMemory>) -> Arc<Self> {
-        Arc::new(Stalled {
-            inner,
+    pub fn new(inner: Arc<InMemory>) -> Arc<Through<Self>> {
+        let stalled = Stalled {
             left: AtomicI64::new(i64::MAX),
             stopped: Notify::new(),
             goes_on: Notify::new(),
-        })
+        };
+        Through::new(inner, stalled)
     }
 
     /// After so many requests from now on it stops.
@@ -65,59 +59,16 @@ impl Stalled {
     }
 }
 
-impl fmt::Display for Stalled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a bucket that stops")
-    }
-}
-
 #[async_trait]
-impl ObjectStore for Stalled {
-    async fn put_opts(&self, location: &Path, payload: PutPayload, opts: PutOptions) -> Result<PutResult> {
+impl Way for Stalled {
+    async fn put(&self, write: Write<'_>) -> Result<PutResult> {
         self.request().await;
-        self.inner.put_opts(location, payload, opts).await
+        write.done.await
     }
 
-    async fn put_multipart_opts(
-        &self,
-        location: &Path,
-        opts: PutMultipartOptions,
-    ) -> Result<Box<dyn MultipartUpload>> {
-        self.inner.put_multipart_opts(location, opts).await
-    }
-
-    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+    async fn get(&self) -> Result<()> {
         self.request().await;
-        self.inner.get_opts(location, options).await
-    }
-
-    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.inner.get_ranges(location, ranges).await
-    }
-
-    /// Deletions and lists are streams without this bucket: they do not stop.
-    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        self.inner.delete_stream(locations)
-    }
-
-    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.inner.list(prefix)
-    }
-
-    fn list_with_offset(
-        &self,
-        prefix: Option<&Path>,
-        offset: &Path,
-    ) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.inner.list_with_offset(prefix, offset)
-    }
-
-    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.inner.list_with_delimiter(prefix).await
-    }
-
-    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.inner.copy_opts(from, to, options).await
+        Ok(())
     }
 }
 
