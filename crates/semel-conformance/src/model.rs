@@ -237,9 +237,6 @@ async fn one(run: &mut Run<'_>) -> Result<(), String> {
         Operation::ClaimAgain => run.claim_again().await,
         Operation::Extend => run.extend().await,
         Operation::Settle => run.settle().await,
-        // A store that counts later reports a lease that ran out once too often after such a stretch (seed 2, transition
-        // 5329 in a bucket): its stretches are left out until that is mended.
-        Operation::Plain if !run.capabilities.counters_at_once => run.settle().await,
         Operation::Plain => run.plain().await,
         Operation::Step => run.step().await,
         Operation::Guard => run.guard().await,

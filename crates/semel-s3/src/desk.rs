@@ -304,7 +304,7 @@ impl Desk {
         lock(&self.due).insert((until, cell.to_owned()));
     }
 
-    /// Cells with leases that should have run out by now.
+    /// Cells with leases that should have run out by now, each once.
     pub fn late(&self, now: Timestamp, most: usize) -> Vec<String> {
         let mut due = lock(&self.due);
         let mut late = Vec::new();
@@ -314,7 +314,8 @@ impl Desk {
         {
             late.extend(due.pop_first().map(|(_, cell)| cell));
         }
-        late.dedup();
+        let mut known = HashSet::new();
+        late.retain(|cell| known.insert(cell.clone()));
         late
     }
 
@@ -388,6 +389,19 @@ impl Desk {
         setup: &Setup,
         mut work: impl FnMut(&mut Cell, Moment) -> T,
     ) -> Result<T, StoreError> {
+        let work = |cell: &mut Cell, _: usize, moment: Moment| work(cell, moment);
+        self.change_counting(name, recall, setup, work).await
+    }
+
+    /// The same; `work` is told how many leases were taken back. Whoever adds up what he has taken back takes the
+    /// number from the write that was done, not from what he saw before: another may have taken them back meanwhile.
+    pub async fn change_counting<T: Clone>(
+        &self,
+        name: &str,
+        recall: bool,
+        setup: &Setup,
+        mut work: impl FnMut(&mut Cell, usize, Moment) -> T,
+    ) -> Result<T, StoreError> {
         let _turn = self.turn(name).await;
         let mut tried: Vec<(u64, T)> = Vec::new();
         let mut patience = Patience::new();
@@ -399,8 +413,8 @@ impl Desk {
             let moment = self.moment();
             let mut cell = loaded.cell();
             cell.void(setup, moment);
-            cell.expire(moment);
-            let answer = work(&mut cell, moment);
+            let expired = cell.expire(moment);
+            let answer = work(&mut cell, expired, moment);
             if !loaded.differs(&cell) {
                 if !loaded.remembered {
                     return Ok(answer);

@@ -13,6 +13,7 @@ use crate::cell::{Cell, Claim};
 use crate::clock::random;
 use crate::desk::{Desk, at_once};
 use crate::layout;
+use crate::record::Record;
 use crate::setup::Setup;
 
 /// Leases taken back at the beginning of a call.
@@ -56,21 +57,17 @@ impl Desk {
         Ok(expired.into_iter().sum())
     }
 
+    /// Takes back the leases of a cell that have run out. Says how many: not how many it saw, for others look at the
+    /// same cell, and each lease is taken back by one.
     async fn tend_one(&self, name: &str, setup: &Setup) -> Result<usize, StoreError> {
         let now = self.moment().now;
         let loaded = self.recall(name).await?;
-        let is_late = |cell: &Cell| {
-            let late = cell
-                .jobs
-                .iter()
-                .filter(|job| lifecycle::is_expired(&job.life, now));
-            late.filter(|job| !setup.is_void(job)).count()
-        };
-        let late = loaded.base.as_ref().map_or(0, |(_, cell)| is_late(cell));
-        if late > 0 {
-            self.change(name, true, setup, |_, _| ()).await?;
+        let is_late = |job: &Record| lifecycle::is_expired(&job.life, now) && !setup.is_void(job);
+        if !loaded.base.is_some_and(|(_, cell)| cell.jobs.iter().any(is_late)) {
+            return Ok(0);
         }
-        Ok(late)
+        self.change_counting(name, true, setup, |_, expired, _| expired)
+            .await
     }
 
     /// Writes the entry of some leases, before the leases themselves are written.

@@ -1,12 +1,23 @@
-//! Regular housekeeping is cheap: one process does it, the same one, and less often while there is nothing to do.
+//! Regular housekeeping is cheap: one process does it, the same one, and less often while there is nothing to do. What it
+//! reports is what it did.
 
+#[path = "bucket/mod.rs"]
+mod bucket;
 #[path = "kit/mod.rs"]
 mod kit;
+#[path = "through/mod.rs"]
+mod through;
 
 use std::sync::Arc;
 
-use kit::{World, plain};
-use semel_core::store::{Control as _, Inspect as _, Store as _, UpkeepReport, UpkeepRequest};
+use bucket::{Faults, Faulty};
+use kit::{World, all, claim_request, complete, keyed, plain};
+use semel_core::counters::Counter;
+use semel_core::dedup::{Dedup, Hold};
+use semel_core::job::{Outcome, State};
+use semel_core::store::{
+    ClaimRequest, Claimed, Control as _, Inspect as _, Store as _, UpkeepReport, UpkeepRequest, WriteOutcome,
+};
 use semel_core::time::{ManualClock, Millis, Timestamp};
 use semel_s3::S3Store;
 
@@ -83,4 +94,70 @@ async fn a_turn_that_a_clock_set_back_has_left_in_the_future_is_not_waited_for()
     round(&ahead.open().await, true).await;
     let store = world.open().await;
     assert!(round(&store, true).await.snapshot, "a round is made");
+}
+
+/// A job whose key is free again once it runs, and its lease.
+async fn leased(store: &S3Store, n: u64, key: &str, lease: i64) -> Claimed {
+    let submission = keyed(n, Dedup::explicit(key).hold(Hold::until_started()));
+    let answers = store.submit(vec![submission]).await.expect("the store answers");
+    assert_eq!(answers[0].outcome(), Some(Outcome::Accepted));
+    let request = ClaimRequest {
+        lease: Millis::from_secs(lease),
+        ..claim_request(n, 1)
+    };
+    let mut given = store.claim(request).await.expect("the store answers");
+    given.pop().expect("one is waiting")
+}
+
+/// Two jobs of one key, whose leases end at different times, and one of another key between them.
+async fn three_leases(store: &S3Store) -> [Claimed; 3] {
+    [
+        leased(store, 1, "one", 10).await,
+        leased(store, 2, "other", 20).await,
+        leased(store, 3, "one", 30).await,
+    ]
+}
+
+/// A handle whose writes take a while: those of one call are on their way at the same time.
+async fn slow(world: &World) -> S3Store {
+    let faults = Faults {
+        slow: 1_000,
+        ..Faults::default()
+    };
+    world.open_on(Faulty::new(world.bucket.clone(), faults, 1)).await
+}
+
+#[tokio::test]
+async fn a_lease_that_ran_out_is_reported_once_however_often_its_cell_is_looked_at() {
+    let world = World::new();
+    let store = slow(&world).await;
+    three_leases(&store).await;
+    world.clock.advance(Millis::from_secs(60));
+    assert_eq!(round(&store, false).await.expired, 3);
+    assert_eq!(round(&store, false).await.expired, 0);
+    let stats = store.stats().await.expect("the store answers");
+    assert_eq!(stats.raw.get(Counter::Expired), 3);
+
+    // By the entries in the bucket, as one who gave none of the leases and had not heard of them.
+    let world = World::new();
+    let other = slow(&world).await;
+    three_leases(&world.open().await).await;
+    world.clock.advance(Millis::from_secs(60));
+    assert_eq!(round(&other, false).await.expired, 3);
+}
+
+#[tokio::test]
+async fn a_lease_that_another_ended_is_not_reported_by_one_who_remembers_it() {
+    let world = World::new();
+    let store = world.open().await;
+    let leases = three_leases(&store).await;
+    let other = world.open().await;
+    assert_eq!(all(&other).await.len(), 3);
+    for ended in &leases[1..] {
+        let settled = complete(&store, ended).await;
+        assert_eq!(settled, WriteOutcome::Ok(State::Complete));
+    }
+    world.clock.advance(Millis::from_secs(60));
+    assert_eq!(round(&other, false).await.expired, 1);
+    assert_eq!(round(&store, false).await.expired, 0);
 }
