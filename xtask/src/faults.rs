@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::cargo::{self, cargo};
 use crate::prerequisites;
@@ -47,14 +47,34 @@ fn store(package: &str, args: &[String]) -> Result<ExitCode> {
     cargo::run(&mut command)
 }
 
-/// The campaigns in a bucket and, unless some of them were asked for, the whole conformance suite on both servers; the
-/// tests run the part of it to which a server matters.
+/// The campaigns in a bucket, then the whole conformance suite on both servers; the tests run the part of it to which a
+/// server matters. With the word `suite` the suite alone, on one of them if that is named; with other arguments only
+/// campaigns.
 fn s3(args: &[String]) -> Result<ExitCode> {
-    let ended = store("semel-s3", args)?;
-    if ended != ExitCode::SUCCESS || !args.is_empty() {
-        return Ok(ended);
+    match args.split_first() {
+        Some((word, [])) if word == "suite" => suite(&SERVERS),
+        Some((word, [server])) if word == "suite" => suite(&[server.as_str()]),
+        Some(_) => store("semel-s3", args),
+        None => {
+            let ended = store("semel-s3", args)?;
+            if ended != ExitCode::SUCCESS {
+                return Ok(ended);
+            }
+            suite(&SERVERS)
+        }
     }
-    for server in ["ministack", "moto"] {
+}
+
+const SERVERS: [&str; 2] = ["ministack", "moto"];
+
+fn suite(servers: &[&str]) -> Result<ExitCode> {
+    for server in servers {
+        if !SERVERS.contains(server) {
+            bail!(
+                "{server} is no S3 server that is known here; hint: {}",
+                SERVERS.join(" or ")
+            );
+        }
         println!("== the whole suite on {server}");
         let mut command = cargo("test");
         command

@@ -1,8 +1,9 @@
 //! The campaigns at full length: what a store's `faults` binary runs.
 //!
 //! `--model N` transitions against the reference, `--storm N` rounds of a thousand submissions of one key,
-//! `--kills N` kills under load, `--seed S`. Each prints its seed, its counts and its figures; any violation
-//! makes the exit code that of a failure. A campaign of 0 is left out.
+//! `--kills N` kills under load, `--seed S`, `--piece N` transitions on one store before a fresh one is taken. Each
+//! prints its seed, its counts and its figures; any violation makes the exit code that of a failure. A campaign of 0 is
+//! left out.
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +17,8 @@ use crate::kit::World;
 use crate::model::{self, Report, cells};
 use crate::{crash, race};
 
-/// Transitions on one store before a fresh one is taken, so that a divergence is quick to have again.
+/// Transitions on one store before a fresh one is taken, so that a divergence is quick to have again. Each such piece
+/// prints how far the campaign is.
 const PIECE: u64 = 100_000;
 /// Visits of each legal cell per million transitions.
 const LEAST: u64 = 100;
@@ -28,6 +30,7 @@ struct Options {
     storm: u64,
     kills: u64,
     seed: u64,
+    piece: u64,
 }
 
 impl Default for Options {
@@ -37,6 +40,7 @@ impl Default for Options {
             storm: 50,
             kills: 500,
             seed: 1,
+            piece: PIECE,
         }
     }
 }
@@ -56,7 +60,12 @@ impl Options {
                 "--storm" => options.storm = number,
                 "--kills" => options.kills = number,
                 "--seed" => options.seed = number,
-                _ => return Err(format!("{name} is none of --model, --storm, --kills, --seed")),
+                "--piece" => options.piece = number.max(1),
+                _ => {
+                    return Err(format!(
+                        "{name} is none of --model, --storm, --kills, --seed, --piece"
+                    ));
+                }
             }
         }
         Ok(options)
@@ -80,7 +89,7 @@ pub fn run(harness: impl Harness, args: &[String]) -> ExitCode {
     println!("{}: {options:?}", harness.name());
     let good = [
         campaign("model", options.model, |n| {
-            random_operations(&*harness, options.seed, n)
+            random_operations(&*harness, &options, n)
         }),
         campaign("storm", options.storm, |n| {
             race::storm(&World::new(harness.clone()), n)
@@ -113,19 +122,20 @@ fn campaign<F: Display>(name: &str, count: u64, run: impl FnOnce(u64) -> F) -> b
     outcome.is_ok()
 }
 
-fn random_operations(harness: &dyn Harness, seed: u64, transitions: u64) -> Report {
+fn random_operations(harness: &dyn Harness, options: &Options, transitions: u64) -> Report {
     let mut report = Report::default();
-    let mut piece = seed;
+    let mut seed = options.seed;
     while report.transitions < transitions {
         let begun = now();
-        let made = model::run(harness, piece, PIECE.min(transitions - report.transitions));
+        let left = transitions - report.transitions;
+        let made = model::run(harness, seed, options.piece.min(left));
         println!(
-            "seed {piece}: {} transitions, 0 divergences, {:.1} s",
+            "seed {seed}: {} transitions, 0 divergences, {:.1} s",
             made.transitions,
             begun.elapsed().as_secs_f64()
         );
         report.merge(made);
-        piece += 1;
+        seed += 1;
     }
     let least = LEAST * transitions.min(1_000_000) / 1_000_000;
     let neglected = cells::neglected(&report.visits, least);
@@ -164,12 +174,13 @@ mod tests {
 
     #[test]
     fn options_are_numbers_by_name() {
-        let options = Options::parse(&words("--kills 7 --seed 9")).expect("valid");
+        let options = Options::parse(&words("--kills 7 --seed 9 --piece 500")).expect("valid");
         assert_eq!(
             options,
             Options {
                 kills: 7,
                 seed: 9,
+                piece: 500,
                 ..Options::default()
             }
         );

@@ -39,7 +39,7 @@ async fn claim(store: &S3Store, n: u64, max: usize) -> Vec<Claimed> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
-fn now() -> Instant {
+pub fn now() -> Instant {
     Instant::now()
 }
 
@@ -56,6 +56,9 @@ pub async fn beside(finished: u64) -> Cost {
         let claims = claim(&store, done, 1_000).await;
         done += claims.len() as u64;
         complete_all(&store, claims).await;
+        if done.is_multiple_of(10_000) {
+            println!("{done} of {finished} jobs are finished");
+        }
     }
     let worker = open(&bucket).await;
     let mut times = Vec::new();
