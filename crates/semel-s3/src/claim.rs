@@ -67,7 +67,9 @@ impl Desk {
                 .iter()
                 .map(|hint| (hint.cell.clone(), hint.id.clone()))
                 .collect();
-            let entry = format!("{}-{round}", request.token);
+            // Drawn, so that no other try has the same: a claim that is sent again, by a process that does not know of
+            // it, goes for other jobs, and must not write over the entry of those that were given the first time.
+            let entry = format!("{}-{:016x}", request.token, random());
             let (advertised, before) = tokio::join!(
                 self.advertise(until, &entry, jobs.clone()),
                 self.note_claim(&name, jobs, until, moment, round > 0)

@@ -161,3 +161,26 @@ async fn a_lease_that_another_ended_is_not_reported_by_one_who_remembers_it() {
     assert_eq!(round(&other, false).await.expired, 1);
     assert_eq!(round(&store, false).await.expired, 0);
 }
+
+#[tokio::test]
+async fn a_claim_sent_again_by_another_at_the_same_instant_leaves_the_entry_of_its_leases() {
+    let world = World::new();
+    let first = world.open().await;
+    let running = leased(&first, 1, "one", 10).await;
+    // Its process dies, and whoever sends the claim again finds other work and the same time.
+    drop(first);
+    let again = world.open().await;
+    again.submit(vec![plain(2)]).await.expect("the store answers");
+    let request = ClaimRequest {
+        lease: Millis::from_secs(10),
+        ..claim_request(1, 1)
+    };
+    let given = again.claim(request).await.expect("the store answers");
+    assert_eq!(given, [running], "the same as the first time");
+    let findings = again.doctor(false).await.expect("the store answers");
+    assert!(findings.is_empty(), "{findings:?}");
+    // A process that has heard of neither takes the lease back when it runs out.
+    let other = world.open().await;
+    world.clock.advance(Millis::from_secs(60));
+    assert_eq!(round(&other, false).await.expired, 1);
+}
