@@ -2,7 +2,7 @@
 //!
 //! One thread writes and groups concurrent calls into one commit ([`writer`]); readers look beside it
 //! ([`readers`]); a thread of its own checkpoints ([`checkpoint`]). Each verb is a file; every decision
-//! is core's. The layout of the file is told in `schema/001.sql`.
+//! is core's. The layout of the file is told in `schema/002.sql`.
 
 mod act;
 mod batch;

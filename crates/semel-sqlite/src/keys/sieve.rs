@@ -141,7 +141,7 @@ mod tests {
     fn database(keys: i64) -> Connection {
         let connection = Connection::open_in_memory().expect("a database");
         connection
-            .execute_batch(include_str!("../schema/001.sql"))
+            .execute_batch(include_str!("../schema/002.sql"))
             .expect("the schema");
         let mut insert = connection
             .prepare("INSERT INTO key (h, generation) VALUES (?1, ?2)")
