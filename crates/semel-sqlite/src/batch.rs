@@ -13,8 +13,10 @@ use semel_core::time::Timestamp;
 
 use crate::fail::Fail;
 
-/// Items prepared at a time.
-pub const PART: usize = 32;
+/// Items that are prepared on the spot: the talk between caller and writer is not worth it.
+pub const FEW: usize = 32;
+/// Items prepared at a time: few, or the writer prepares a good part of a batch before the caller has made anything ready.
+const PART: usize = 8;
 
 /// An item of a batch, as the writer gets it.
 pub type Item = Result<Prepared, Invalid>;
@@ -22,19 +24,22 @@ pub type Item = Result<Prepared, Invalid>;
 /// The writer's side of a batch of which a part may not be prepared yet.
 pub struct Batch {
     size: usize,
-    /// Parts of [`PART`] items; only the last is shorter.
+    /// Items of a part; only the last is shorter.
+    part: usize,
+    /// The parts that are here, the first ones.
     received: Vec<Vec<Item>>,
     /// Where the rest is prepared; none if there is no rest.
     desk: Option<Arc<Desk>>,
 }
 
 impl Batch {
-    /// A batch that is prepared on the spot: a few items are not worth the talk.
+    /// A batch that is prepared on the spot.
     pub fn at_once(namespace: &Name, now: Timestamp, batch: Vec<Submission>) -> Self {
         let prepare = |submission| Prepared::new(namespace, submission, now);
         let items: Vec<Item> = batch.into_iter().map(prepare).collect();
         Batch {
             size: items.len(),
+            part: items.len().max(1),
             received: vec![items],
             desk: None,
         }
@@ -60,6 +65,7 @@ impl Batch {
         });
         let batch = Batch {
             size,
+            part: PART,
             received: Vec::with_capacity(size.div_ceil(PART)),
             desk: Some(Arc::clone(&desk)),
         };
@@ -73,13 +79,14 @@ impl Batch {
 
     /// An item, prepared. Fails if whoever prepares it has died.
     pub fn item(&mut self, at: usize) -> Result<&Item, Fail> {
-        while self.received.len() <= at / PART {
+        let number = at / self.part;
+        while self.received.len() <= number {
             let desk = self.desk.as_ref();
             let part = desk.and_then(|desk| desk.part(self.received.len()));
             let part = part.ok_or_else(|| Fail::Store(StoreError::unavailable("preparing submissions")))?;
             self.received.push(part);
         }
-        Ok(&self.received[at / PART][at % PART])
+        Ok(&self.received[number][at % self.part])
     }
 }
 

@@ -1,7 +1,7 @@
 //! The host's clock: the only place of this crate that reads it.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use semel_core::time::{Clock, MonotoneClock};
 
@@ -14,4 +14,20 @@ pub fn host() -> Arc<dyn Clock> {
 fn read() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// How long something takes on this machine, whatever the time of the store is.
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// From now on.
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
+    pub fn start() -> Self {
+        Stopwatch(Instant::now())
+    }
+
+    /// Since then.
+    pub fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
 }

@@ -336,7 +336,7 @@ mod tests {
     fn every_statement_prepares_for_one_row_and_for_many() {
         let connection = Connection::open_in_memory().expect("a database");
         connection
-            .execute_batch(include_str!("schema/001.sql"))
+            .execute_batch(include_str!("schema/002.sql"))
             .expect("the schema");
         let all = [
             NewJob::texts(),
@@ -357,7 +357,7 @@ mod tests {
     fn every_row_is_written_once_however_many_there_are() {
         let connection = Connection::open_in_memory().expect("a database");
         connection
-            .execute_batch(include_str!("schema/001.sql"))
+            .execute_batch(include_str!("schema/002.sql"))
             .expect("the schema");
         let mut gathered = Gathered::default();
         let mut next = 0;

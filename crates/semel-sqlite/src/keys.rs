@@ -132,9 +132,19 @@ impl KeyLog {
     }
 
     fn log(&mut self, place: Place, seq: i64) {
-        let row = self.rows.last + 1;
+        let logged = Logged {
+            seq,
+            row: self.rows.last + 1,
+        };
+        // Where nobody has a key of this prefix, nobody has this place either.
+        let before = match self.sieve.may_have(place.0) {
+            true => self.owners.insert(place, logged),
+            false => {
+                self.owners.insert_new(place, logged);
+                None
+            }
+        };
         self.sieve.add(place.0);
-        let before = self.owners.insert(place, Logged { seq, row });
         self.undo.push((place, before));
         pack(&mut self.written, place, Some(seq));
         self.debt += PACE;
@@ -191,9 +201,9 @@ impl KeyLog {
 
     fn move_some(&mut self, statements: &mut Statements<'_>) -> Result<(), Fail> {
         let Some(moving) = self.moving else { return Ok(()) };
-        let mut moved = 0;
-        for ((prefix, generation), logged) in self.owners.from(moving.next).take(MOVED_AT_ONCE) {
-            moved += 1;
+        let next = self.owners.next(moving.next, MOVED_AT_ONCE);
+        let moved = next.len();
+        for ((prefix, generation), logged) in next {
             // Another process has moved what is in no row any more, and may have forgotten it since.
             if self.rows.first.is_some_and(|first| logged.row >= first) {
                 let other = (generation != logged.seq).then_some(logged.seq);
@@ -256,9 +266,14 @@ impl KeyLog {
         Ok(())
     }
 
+    /// Whether a key of this prefix may have an owner; if not, nobody has to look.
+    pub fn may_have(&self, prefix: i64) -> bool {
+        self.sieve.may_have(prefix)
+    }
+
     /// Owners under a prefix, newest first.
     pub fn owners(&self, statements: &mut Statements<'_>, prefix: i64) -> Result<Vec<Owner>, Fail> {
-        if !self.sieve.may_have(prefix) {
+        if !self.may_have(prefix) {
             return Ok(Vec::new());
         }
         let mut owners = indexed(statements, prefix)?;
@@ -397,7 +412,7 @@ mod tests {
     fn database() -> Connection {
         let connection = Connection::open_in_memory().expect("a database");
         connection
-            .execute_batch(include_str!("schema/001.sql"))
+            .execute_batch(include_str!("schema/002.sql"))
             .expect("the schema");
         connection
     }

@@ -2,7 +2,7 @@
 //!
 //! One thread writes and groups concurrent calls into one commit ([`writer`]); readers look beside it
 //! ([`readers`]); a thread of its own checkpoints ([`checkpoint`]). Each verb is a file; every decision
-//! is core's. The layout of the file is told in `schema/001.sql`.
+//! is core's. The layout of the file is told in `schema/002.sql`.
 
 mod act;
 mod batch;
@@ -53,7 +53,7 @@ use semel_core::view::{
     AttemptView, ErrorGroup, Job, KeyRow, LedgerEntry, Listing, Snapshot, Stats, StepView,
 };
 
-use crate::batch::{Batch, PART};
+use crate::batch::{Batch, FEW};
 use crate::checkpoint::Checkpointer;
 use crate::fail::Fail;
 use crate::inspect::Look;
@@ -183,7 +183,7 @@ impl Store for SqliteStore {
     async fn submit(&self, batch: Vec<Submission>) -> Result<Vec<Submitted>, StoreError> {
         limits::check_batch("submissions", batch.len())?;
         let now = self.clock.now();
-        if batch.len() <= PART {
+        if batch.len() <= FEW {
             let mut items = Batch::at_once(&self.namespace, now, batch);
             let work = move |tx: &mut tx::Tx<'_>| submit::submit(tx, &mut items);
             return self.writer.write_knowing("submitting", work).await;

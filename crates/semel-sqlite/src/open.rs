@@ -1,5 +1,6 @@
 //! Opening the file: what is refused, how it is set up, which schema it has (contract 9.3).
 
+use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,8 +13,8 @@ use semel_core::ids::Name;
 use crate::fail::{Fail, translate};
 use crate::statements;
 
-/// The schema this version reads and writes.
-pub const SCHEMA: i64 = 1;
+/// The schema this version reads and writes. Schema 1 was used before the first release and is not brought up to date.
+pub const SCHEMA: i64 = 2;
 
 /// Marks a file as ours: `Seml`.
 const APPLICATION: i64 = 0x5365_6d6c;
@@ -220,7 +221,7 @@ fn make_schema(connection: &mut Connection) -> Result<(), Fail> {
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     // Another process may have made it while this one waited.
     if version(&transaction)? == 0 {
-        transaction.execute_batch(include_str!("schema/001.sql"))?;
+        transaction.execute_batch(include_str!("schema/002.sql"))?;
     }
     transaction.commit()?;
     Ok(())
@@ -230,14 +231,19 @@ fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-/// Refuses a schema from the future, also one that another process has brought meanwhile.
+/// Refuses a schema from the future or from the past, also one that another process has brought meanwhile.
 pub fn check_schema(connection: &Connection) -> Result<(), Fail> {
     let found = version(connection)?;
-    if found != SCHEMA {
-        let reason = format!("the file has schema {found}, this program knows schema {SCHEMA}");
-        return Err(refuse(&reason, "use the newer program for this file"));
-    }
-    Ok(())
+    let hint = match found.cmp(&SCHEMA) {
+        Ordering::Equal => return Ok(()),
+        Ordering::Greater => "use the newer program for this file",
+        Ordering::Less => {
+            "let the older program finish the jobs in this file, then name another file or move this one away: \
+             it is not brought up to date"
+        }
+    };
+    let reason = format!("the file has schema {found}, this program knows schema {SCHEMA}");
+    Err(refuse(&reason, hint))
 }
 
 fn namespace(connection: &Connection, name: &Name) -> Result<i64, Fail> {

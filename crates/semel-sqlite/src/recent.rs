@@ -3,6 +3,7 @@
 //! Whatever writes about a job passes through [`crate::tx`], which keeps this in step. A commit of
 //! another process or a rollback empties it.
 
+use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
 use foldhash::{HashMap, HashMapExt};
@@ -12,18 +13,20 @@ use semel_core::time::Timestamp;
 
 use crate::rows::LifeRow;
 
-/// Jobs remembered for certain; up to twice as many are. About 250 bytes each.
-const REMEMBERED: usize = 1 << 17;
+/// Jobs remembered for certain; up to twice as many are. About 250 bytes each. So many fit an index of 2^17 places.
+const REMEMBERED: usize = (1 << 17) / 8 * 7;
 
 /// What is remembered.
 #[derive(Default)]
 pub struct Recent {
     lives: Aging<i64, Slim>,
-    owners: Aging<Digest, Keyed>,
+    /// By the first bytes of the digest, which is compared as a whole.
+    owners: Aging<u64, (Digest, Keyed)>,
     packed: Vec<u8>,
 }
 
 /// How a job fares, packed: a third of what it takes to work with. One that does not fit is not remembered.
+#[derive(Clone, Copy)]
 struct Slim {
     length: u8,
     bytes: [u8; SLIM],
@@ -74,59 +77,105 @@ impl Recent {
 
     /// The newest owner of a key, if that is remembered.
     pub fn owner(&mut self, digest: &Digest) -> Option<Keyed> {
-        self.owners.get(digest).copied()
+        let (whole, keyed) = self.owners.get(&head(digest))?;
+        (whole == digest).then_some(*keyed)
     }
 
     /// This is the newest owner of a key.
     pub fn put_owner(&mut self, digest: Digest, keyed: Keyed) {
-        self.owners.put(digest, keyed);
+        self.owners.put(head(&digest), (digest, keyed));
     }
 
     /// The newest owner of a key is another, or another is told of it.
     pub fn forget_owner(&mut self, digest: &Digest) {
-        self.owners.forget(digest);
+        self.owners.forget(&head(digest));
     }
 }
 
-/// Two maps: once the young one is full, the old one is dropped and the young one becomes old.
+/// Two digests that begin alike hide each other, and are looked up in the file.
+fn head(digest: &Digest) -> u64 {
+    let (head, _) = digest
+        .as_bytes()
+        .split_first_chunk()
+        .expect("a digest has 32 bytes");
+    u64::from_be_bytes(*head)
+}
+
+/// Two generations: once the young one is full it becomes the old one, and what was in the old one is forgotten. Its
+/// room is used again: to make room anew cost more than to fill it.
 struct Aging<K, V> {
-    young: HashMap<K, V>,
-    old: HashMap<K, V>,
+    young: Generation<K, V>,
+    old: Generation<K, V>,
+}
+
+/// Values one after another, and a narrow index of them: what is remembered of a new job is written next to what was
+/// remembered before it, and only its place falls anywhere.
+struct Generation<K, V> {
+    places: HashMap<K, u32>,
+    values: Vec<V>,
 }
 
 impl<K, V> Default for Aging<K, V> {
     fn default() -> Self {
+        let empty = || Generation {
+            places: HashMap::new(),
+            values: Vec::new(),
+        };
         Aging {
-            young: HashMap::new(),
-            old: HashMap::new(),
+            young: empty(),
+            old: empty(),
         }
     }
 }
 
-impl<K: Eq + Hash + Copy, V> Aging<K, V> {
+impl<K: Eq + Hash + Copy, V: Copy> Generation<K, V> {
+    fn get(&self, key: &K) -> Option<&V> {
+        self.places.get(key).map(|place| &self.values[*place as usize])
+    }
+
+    fn put(&mut self, key: K, value: V) {
+        match self.places.entry(key) {
+            Entry::Occupied(place) => self.values[*place.get() as usize] = value,
+            Entry::Vacant(place) => {
+                place.insert(self.values.len() as u32);
+                self.values.push(value);
+            }
+        }
+    }
+
+    /// Values that were forgotten still take their room.
+    fn is_full(&self) -> bool {
+        self.values.len() >= REMEMBERED
+    }
+
+    fn clear(&mut self) {
+        self.places.clear();
+        self.values.clear();
+    }
+}
+
+impl<K: Eq + Hash + Copy, V: Copy> Aging<K, V> {
     fn get(&mut self, key: &K) -> Option<&V> {
-        if !self.old.is_empty()
-            && !self.young.contains_key(key)
-            && let Some(value) = self.old.remove(key)
+        if !self.young.places.contains_key(key)
+            && let Some(value) = self.old.get(key).copied()
         {
             self.put(*key, value);
         }
         self.young.get(key)
     }
 
+    /// What the old generation says of the key is not seen again: the young one is asked first.
     fn put(&mut self, key: K, value: V) {
-        if self.young.len() >= REMEMBERED {
-            self.old = std::mem::take(&mut self.young);
+        if self.young.is_full() {
+            std::mem::swap(&mut self.young, &mut self.old);
+            self.young.clear();
         }
-        if !self.old.is_empty() {
-            self.old.remove(&key);
-        }
-        self.young.insert(key, value);
+        self.young.put(key, value);
     }
 
     fn forget(&mut self, key: &K) {
-        self.young.remove(key);
-        self.old.remove(key);
+        self.young.places.remove(key);
+        self.old.places.remove(key);
     }
 }
 
@@ -143,7 +192,7 @@ mod tests {
         }
         assert_eq!(map.get(&1), None);
         assert_eq!(map.get(&(4 * REMEMBERED)), Some(&(4 * REMEMBERED)));
-        assert!(map.young.len() + map.old.len() <= 2 * REMEMBERED);
+        assert!(map.young.values.len() + map.old.values.len() <= 2 * REMEMBERED);
     }
 
     #[test]
@@ -156,5 +205,28 @@ mod tests {
         assert_eq!(map.get(&7), Some(&1));
         map.forget(&7);
         assert_eq!(map.get(&7), None);
+    }
+
+    #[test]
+    fn digests_that_begin_alike_are_not_taken_for_each_other() {
+        let keyed = |seq| Keyed {
+            seq,
+            id: [0; 16],
+            enqueued_at: Timestamp::from_millis(1),
+            input: None,
+            stub: false,
+        };
+        let (one, mut other) = ([7; 32], [7; 32]);
+        other[31] = 8;
+        let (one, other) = (Digest::from_bytes(one), Digest::from_bytes(other));
+        let mut recent = Recent::default();
+        recent.put_owner(one, keyed(1));
+        assert_eq!(recent.owner(&one).map(|keyed| keyed.seq), Some(1));
+        assert!(recent.owner(&other).is_none());
+        recent.put_owner(other, keyed(2));
+        assert!(recent.owner(&one).is_none());
+        assert_eq!(recent.owner(&other).map(|keyed| keyed.seq), Some(2));
+        recent.forget_owner(&one);
+        assert!(recent.owner(&other).is_none(), "looked up where it is written");
     }
 }

@@ -274,7 +274,7 @@ mod tests {
     fn every_statement_prepares_and_says_what_it_is_for() {
         let connection = Connection::open_in_memory().expect("a database");
         connection
-            .execute_batch(include_str!("schema/001.sql"))
+            .execute_batch(include_str!("schema/002.sql"))
             .expect("the schema");
         for (text, name) in TEXTS.iter().zip(NAMES) {
             connection

@@ -1,14 +1,14 @@
-//! Owners in the order of the index, in many small drawers instead of one tree.
+//! Owners in many small drawers, which are put in the order of the index when that is needed.
 //!
-//! Prefixes are parts of digests and fall evenly, so a few bits of one name the drawer it is in, and putting one into its
-//! place there moves a handful of others. In a tree of 65,536 it was a twentieth of a unique submission.
+//! Prefixes are parts of digests and fall evenly, so a few bits of one name the drawer it is in. What comes is laid on top:
+//! to keep every drawer in order was a twentieth of a unique submission, and they are in order only to be moved.
 
 use crate::keys::{Logged, Place};
 
 /// Bits of a prefix, of its 48, that name a drawer.
 const BITS: u32 = 12;
 
-/// Owners by place, ordered.
+/// Owners by place.
 #[derive(Default)]
 pub struct Drawers {
     drawers: Vec<Vec<(Place, Logged)>>,
@@ -23,26 +23,31 @@ impl Drawers {
 
     /// Puts an owner in; what was in its place.
     pub fn insert(&mut self, place: Place, logged: Logged) -> Option<Logged> {
+        let drawer = self.drawers.get_mut(number(place.0));
+        let there = drawer.and_then(|drawer| drawer.iter_mut().find(|(other, _)| *other == place));
+        if let Some((_, there)) = there {
+            return Some(std::mem::replace(there, logged));
+        }
+        self.insert_new(place, logged);
+        None
+    }
+
+    /// Puts an owner in whose place nobody has.
+    pub fn insert_new(&mut self, place: Place, logged: Logged) {
         if self.drawers.is_empty() {
             self.drawers.resize_with(1 << BITS, Vec::new);
         }
-        let drawer = &mut self.drawers[number(place.0)];
-        match drawer.binary_search_by_key(&place, |(place, _)| *place) {
-            Ok(at) => Some(std::mem::replace(&mut drawer[at].1, logged)),
-            Err(at) => {
-                drawer.insert(at, (place, logged));
-                self.count += 1;
-                None
-            }
-        }
+        self.drawers[number(place.0)].push((place, logged));
+        self.count += 1;
     }
 
     /// Takes an owner out.
     pub fn remove(&mut self, place: &Place) -> Option<Logged> {
         let drawer = self.drawers.get_mut(number(place.0))?;
-        let at = drawer.binary_search_by_key(place, |(place, _)| *place).ok()?;
+        // What comes is undone from the end.
+        let at = drawer.iter().rposition(|(other, _)| other == place)?;
         self.count -= 1;
-        Some(drawer.remove(at).1)
+        Some(drawer.swap_remove(at).1)
     }
 
     /// Takes all of them out.
@@ -50,22 +55,24 @@ impl Drawers {
         *self = Drawers::default();
     }
 
-    /// Those from a place on, in order.
-    pub fn from(&self, first: Place) -> impl Iterator<Item = (Place, Logged)> {
-        let drawers = self.drawers.get(number(first.0)..).unwrap_or_default();
-        let all = drawers.iter().flatten().copied();
-        all.skip_while(move |(place, _)| *place < first)
+    /// So many of those from a place on, in order; fewer if there are no more.
+    pub fn next(&mut self, first: Place, count: usize) -> Vec<(Place, Logged)> {
+        let mut next = Vec::with_capacity(count);
+        for drawer in self.drawers.iter_mut().skip(number(first.0)) {
+            drawer.sort_unstable_by_key(|(place, _)| *place);
+            let rest = drawer.iter().filter(|(place, _)| *place >= first);
+            next.extend(rest.take(count - next.len()));
+            if next.len() == count {
+                break;
+            }
+        }
+        next
     }
 
-    /// Those under a prefix, in order.
+    /// Those under a prefix, in any order.
     pub fn under(&self, prefix: i64) -> impl Iterator<Item = (Place, Logged)> {
-        let drawer = self
-            .drawers
-            .get(number(prefix))
-            .map_or(&[][..], |drawer| &drawer[..]);
-        let first = drawer.partition_point(|((other, _), _)| *other < prefix);
-        let rest = drawer[first..].iter().copied();
-        rest.take_while(move |((other, _), _)| *other == prefix)
+        let drawer = self.drawers.get(number(prefix)).into_iter().flatten();
+        drawer.copied().filter(move |((other, _), _)| *other == prefix)
     }
 
     /// Keeps those that are wanted.
@@ -76,7 +83,7 @@ impl Drawers {
         self.count = self.drawers.iter().map(Vec::len).sum();
     }
 
-    /// All of them, in order.
+    /// All of them, in any order.
     pub fn iter(&self) -> impl Iterator<Item = (Place, Logged)> {
         self.drawers.iter().flatten().copied()
     }
@@ -105,13 +112,17 @@ mod tests {
                 seq: round,
                 row: round / 100,
             };
-            if seed & 7 < 5 {
+            if seed & 7 < 3 && !tree.contains_key(&place) {
+                drawers.insert_new(place, logged);
+                tree.insert(place, logged);
+            } else if seed & 7 < 5 {
                 assert_eq!(drawers.insert(place, logged), tree.insert(place, logged));
             } else {
                 assert_eq!(drawers.remove(&place), tree.remove(&place));
             }
             assert_eq!(drawers.len(), tree.len());
-            let under: Vec<_> = drawers.under(prefix).collect();
+            let mut under: Vec<_> = drawers.under(prefix).collect();
+            under.sort_unstable_by_key(|(place, _)| *place);
             let range = tree.range((prefix, i64::MIN)..=(prefix, i64::MAX));
             assert_eq!(
                 under,
@@ -119,10 +130,17 @@ mod tests {
             );
         }
         let whole: Vec<_> = tree.iter().map(|(place, logged)| (*place, *logged)).collect();
-        assert_eq!(drawers.iter().collect::<Vec<_>>(), whole);
-        assert_eq!(drawers.from((i64::MIN, i64::MIN)).collect::<Vec<_>>(), whole);
-        let middle = whole[whole.len() / 2].0;
-        assert_eq!(drawers.from(middle).collect::<Vec<_>>(), whole[whole.len() / 2..]);
+        assert_eq!(drawers.iter().collect::<BTreeMap<_, _>>(), tree);
+        let first = (i64::MIN, i64::MIN);
+        assert_eq!(drawers.next(first, whole.len() + 1), whole);
+        assert_eq!(drawers.next(first, 7), whole[..7]);
+        let middle = whole.len() / 2;
+        assert_eq!(
+            drawers.next(whole[middle].0, 100),
+            whole[middle..middle + 100],
+            "from a place on"
+        );
+        assert_eq!(drawers.next(whole[middle].0, whole.len()), whole[middle..]);
         drawers.retain(|place, _| place.1 % 2 == 0);
         tree.retain(|place, _| place.1 % 2 == 0);
         assert_eq!(drawers.len(), tree.len());

@@ -124,7 +124,7 @@ mod tests {
     fn database() -> Connection {
         let connection = Connection::open_in_memory().expect("a database");
         connection
-            .execute_batch(include_str!("../schema/001.sql"))
+            .execute_batch(include_str!("../schema/002.sql"))
             .expect("the schema");
         connection
     }

@@ -165,7 +165,6 @@ pub(super) fn insert(
         insert_whole(tx, seq, id, prepared, birth)?;
     }
     if let (Some(key), Some(holding)) = (birth.key, &life.holding) {
-        tx.own(&key.digest, key.group.as_ref(), holding.generation, seq);
         let keyed = Keyed {
             seq,
             id: rows::short(id),
@@ -173,7 +172,7 @@ pub(super) fn insert(
             input: stored_input(key),
             stub: false,
         };
-        tx.cache.recent.put_owner(key.digest, keyed);
+        tx.own_newly(&key.digest, key.group.as_ref(), holding.generation, keyed);
     }
     tx.begin(&LifeRow {
         seq,

@@ -41,6 +41,10 @@ impl Found {
 /// The owner of a key with the highest generation, if it holds the key.
 pub(super) fn find_holder(tx: &mut Tx<'_>, key: &Key) -> Result<Option<Found>, Fail> {
     let newborn = tx.cache.newborn.owner(&key.digest).map(|newborn| newborn.keyed);
+    // Most keys are new: then there is nothing to look for in a large memory either.
+    if newborn.is_none() && !tx.may_be_owned(&key.digest) {
+        return Ok(None);
+    }
     let found = match newborn.or_else(|| tx.cache.recent.owner(&key.digest)) {
         Some(keyed) => remembered(tx, &keyed)?,
         None => newest_owner(tx, key)?,

@@ -6,6 +6,7 @@ use semel_core::ids::Digest;
 
 use crate::fail::Fail;
 use crate::keys::Owner;
+use crate::recent::Keyed;
 use crate::rows::{self, LifeRow};
 use crate::statements::Sql;
 use crate::tx::Tx;
@@ -30,12 +31,27 @@ impl Tx<'_> {
 
     /// Makes a job the newest owner of a key.
     pub fn own(&mut self, digest: &Digest, group: Option<&Digest>, generation: i64, seq: i64) {
-        let owner = Owner { generation, seq };
         self.cache.recent.forget_owner(digest);
+        self.log_owner(digest, group, Owner { generation, seq });
+    }
+
+    /// As [`Tx::own`], for a new job of which is known what admission will ask.
+    pub fn own_newly(&mut self, digest: &Digest, group: Option<&Digest>, generation: i64, keyed: Keyed) {
+        let seq = keyed.seq;
+        self.cache.recent.put_owner(*digest, keyed);
+        self.log_owner(digest, group, Owner { generation, seq });
+    }
+
+    fn log_owner(&mut self, digest: &Digest, group: Option<&Digest>, owner: Owner) {
         self.cache.keys.own(rows::prefix(digest), owner);
         if let Some(group) = group {
             self.cache.keys.own(rows::prefix(group), owner);
         }
+    }
+
+    /// Whether anybody but a newborn job may have owned a key, as far as that is known without looking.
+    pub fn may_be_owned(&self, digest: &Digest) -> bool {
+        self.cache.keys.may_have(rows::prefix(digest))
     }
 
     /// Those who took a key with this prefix, newest first.

@@ -96,6 +96,33 @@ async fn a_schema_from_the_future_is_refused_and_left_alone() {
     assert!(store.jobs_by_id(&[id]).await.unwrap()[0].is_some());
 }
 
+/// Files of schema 1 lack tables: without the refusal somebody would be told of a missing table, in the middle of work.
+#[tokio::test]
+async fn a_schema_from_the_past_is_refused_with_what_to_do_and_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("jobs.db");
+    let store = SqliteStore::open(Options::new(&path)).unwrap();
+    accept(&store, kit::plain()).await;
+    drop(store);
+    plain_connection(&path)
+        .execute_batch("DROP TABLE token_run; PRAGMA user_version = 1")
+        .unwrap();
+    let before = fs::read(&path).unwrap();
+    for create in [true, false] {
+        let (reason, hint) = refusal(Options {
+            create,
+            ..Options::new(&path)
+        });
+        assert_eq!(reason, "the file has schema 1, this program knows schema 2");
+        assert_eq!(
+            hint,
+            "let the older program finish the jobs in this file, then name another file or move this one away: \
+             it is not brought up to date"
+        );
+    }
+    assert_eq!(fs::read(&path).unwrap(), before, "not a byte has changed");
+}
+
 /// Every row of every table, counted.
 fn rows(path: &Path) -> Vec<(String, i64)> {
     let connection = plain_connection(path);

@@ -202,4 +202,4 @@ CREATE TABLE baseline (
 ) STRICT;
 CREATE TABLE reset (ns INTEGER PRIMARY KEY, at INTEGER NOT NULL) STRICT;
 
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
