@@ -30,6 +30,7 @@ fn main() {
         events::business_and_event_are_one_transaction,
         events::an_event_becomes_one_job_with_its_id_as_key,
         events::an_event_that_was_sent_before_gives_the_same_job,
+        events::the_insert_that_is_documented_works_from_other_programs,
         events::what_makes_no_sense_is_refused_before_anything_is_done,
         events::a_relay_hears_of_an_event_at_once,
         events::while_the_store_does_not_answer_nothing_is_marked,
