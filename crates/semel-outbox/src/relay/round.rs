@@ -126,7 +126,8 @@ impl Relay {
     }
 
     /// Submits together; where the store cannot take the batch as a whole, one by one, so that one event that breaks
-    /// it does not hold up the others. Those behind it in its partition are not sent: they have no answer.
+    /// it, or whose key leads to a damaged record, does not hold up the others. Those behind it in its partition are not
+    /// sent: they have no answer.
     async fn send(
         &self,
         events: &[Pending],
@@ -139,7 +140,7 @@ impl Relay {
         }
         match store.submit(batch).await {
             Ok(answers) => return Ok(answers.into_iter().map(|answer| Some(Ok(answer))).collect()),
-            Err(StoreError::Invalid(error)) => {
+            Err(error) if is_of_one_event(&error) => {
                 tracing::warn!(%error, "a batch was refused; its events are sent one by one");
             }
             Err(error) => return Err(error.into()),
@@ -155,7 +156,7 @@ impl Relay {
             match store.submit(vec![submission.clone()]).await {
                 Ok(mut one) if one.len() == 1 => answers.push(Some(Ok(one.remove(0)))),
                 Ok(_) => return Err(StoreError::corrupt("a submission without an answer").into()),
-                Err(error @ StoreError::Invalid(_)) => {
+                Err(error) if is_of_one_event(&error) => {
                     stopped.extend(partition);
                     answers.push(Some(Err(error)));
                 }
@@ -184,6 +185,11 @@ impl Relay {
             }
         }
     }
+}
+
+/// Whether it may be one event that the store stumbles over, and the others go through.
+fn is_of_one_event(error: &StoreError) -> bool {
+    matches!(error, StoreError::Invalid(_) | StoreError::Corrupt { .. })
 }
 
 fn judged(answer: Result<Submitted, StoreError>) -> Result<(String, Outcome), Refusal> {

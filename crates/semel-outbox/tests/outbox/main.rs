@@ -42,6 +42,7 @@ fn main() {
         order::a_thousand_stuck_events_do_not_block_the_relay,
         order::a_closed_task_is_waited_for_however_long,
         order::one_that_is_refused_holds_back_those_behind_it_also_one_by_one,
+        order::a_damaged_record_holds_up_its_partition_only,
         hostile::a_row_that_makes_no_sense_is_parked_and_stops_nobody,
         hostile::a_clock_that_was_set_back_holds_nothing_up,
         hostile::what_is_written_between_looking_and_waiting_is_heard,

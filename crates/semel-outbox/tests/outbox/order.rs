@@ -146,13 +146,20 @@ async fn make_due(stage: &Stage) {
 /// A store that does not take some of the calls it is given.
 struct Picky {
     refuses: Mutex<VecDeque<bool>>,
+    error: fn() -> StoreError,
 }
 
 impl Picky {
     /// The calls in their order, and whether each is refused; all after that are taken.
     async fn before(stage: &Stage, refuses: &[bool]) -> Client {
+        Picky::with(stage, refuses, || Invalid::new("this call", "another one").into()).await
+    }
+
+    /// The same, with another reason.
+    async fn with(stage: &Stage, refuses: &[bool], error: fn() -> StoreError) -> Client {
         let picky = Picky {
             refuses: Mutex::new(refuses.iter().copied().collect()),
+            error,
         };
         let store = Arc::new(InterceptedStore::new(stage.jobs.store().clone(), Arc::new(picky)));
         semel::connect_to(store).await.unwrap()
@@ -164,7 +171,7 @@ impl Intercept for Picky {
     async fn before(&self, call: &Call) -> Result<(), StoreError> {
         let refused = *call == Call::Submit && self.refuses.lock().unwrap().pop_front().unwrap_or(false);
         match refused {
-            true => Err(Invalid::new("this call", "another one").into()),
+            true => Err((self.error)()),
             false => Ok(()),
         }
     }
@@ -211,6 +218,28 @@ pub async fn one_that_is_refused_holds_back_those_behind_it_also_one_by_one(kind
     make_due(&stage).await;
     relay.drain().await.unwrap();
     assert_eq!(stage.submitted().await, ["q-1", "p-1", "p-2", "p-3"]);
+}
+
+/// The key of one event leads to a record that cannot be read. That is no reason to relay nothing at all.
+pub async fn a_damaged_record_holds_up_its_partition_only(kind: Kind) {
+    let stage = Stage::new(kind).await;
+    for (id, partition) in [("p-1", "p"), ("p-2", "p"), ("q-1", "q")] {
+        stage.event(id, "t", Some(partition)).await;
+    }
+    // The batch, p-1 and q-1 by themselves; then the batch and p-1 again.
+    let refuses = [true, true, false, true, true];
+    let jobs = Picky::with(&stage, &refuses, || StoreError::corrupt("a job")).await;
+    let relay = Relay::new(stage.source.clone(), &jobs).max_attempts(2);
+    let round = relay.drain().await.unwrap();
+    assert_eq!((round.sent, round.later, round.parked), (1, 1, 0), "{round:?}");
+    assert_eq!(stage.submitted().await, ["q-1"]);
+    make_due(&stage).await;
+    let round = relay.drain().await.unwrap();
+    assert_eq!((round.sent, round.later, round.parked), (1, 0, 1), "{round:?}");
+    assert_eq!(stage.submitted().await, ["q-1", "p-2"]);
+    let parked = stage.source.parked(10).await.unwrap();
+    let error = parked[0].error.as_deref();
+    assert!(error.is_some_and(|error| error.contains("damaged")), "{parked:?}");
 }
 
 /// What trying again does not mend: an id that is the key of other work, and a task that is none.
