@@ -37,7 +37,7 @@ impl PostgresOutbox {
     }
 
     /// The rows a query of the user's gives, as texts. The transaction is read-only: looking changes nothing.
-    async fn business(&self, query: &str) -> Result<Vec<SimpleQueryRow>, Error> {
+    async fn business(&self, query: &str, needed: &[&'static str]) -> Result<Vec<SimpleQueryRow>, Error> {
         let mut connection = self.connection().await?;
         let tx = connection
             .build_transaction()
@@ -45,6 +45,13 @@ impl PostgresOutbox {
             .start()
             .await
             .while_("beginning to read")?;
+        // Only one statement can be prepared: behind a `COMMIT;` the next one could write.
+        let prepared = tx.prepare(query).await.while_("running the query")?;
+        let gives = |name: &&str| prepared.columns().iter().any(|column| column.name() == *name);
+        if let Some(name) = needed.iter().find(|name| !gives(name)) {
+            return Err(no_column(name));
+        }
+        // And yet sent as a text: so every value is given as one, whatever its type.
         let messages = tx.simple_query(query).await.while_("running the query")?;
         let rows = messages.into_iter().filter_map(|message| match message {
             SimpleQueryMessage::Row(row) => Some(row),
@@ -154,11 +161,11 @@ impl Source for PostgresOutbox {
     }
 
     async fn audit(&self, query: &str) -> Result<Audit, Error> {
-        self.compare(&self.business(query).await?).await
+        self.compare(&self.business(query, &["id"]).await?).await
     }
 
     async fn rebuild(&self, query: &str, pruned: Pruned) -> Result<Audit, Error> {
-        let rows = self.business(query).await?;
+        let rows = self.business(query, &["id", "task", "input"]).await?;
         let mut audit = self.compare(&rows).await?;
         pruned.check(&audit)?;
         let events = rows.iter().map(rebuilt).collect::<Result<Vec<_>, _>>()?;
@@ -340,14 +347,16 @@ fn rebuilt(row: &SimpleQueryRow) -> Result<Event, Error> {
 }
 
 fn column<'a>(row: &'a SimpleQueryRow, name: &'static str) -> Result<Option<&'a str>, Error> {
-    row.try_get(name).map_err(|_| {
-        Invalid::new(
-            format!("the query gives no column {name}"),
-            "columns id, task, input, queue, partition",
-        )
-        .hint(format!("SELECT … AS {name}"))
-        .into()
-    })
+    row.try_get(name).map_err(|_| no_column(name))
+}
+
+fn no_column(name: &str) -> Error {
+    Invalid::new(
+        format!("the query gives no column {name}"),
+        "columns id, task, input, queue, partition",
+    )
+    .hint(format!("SELECT … AS {name}"))
+    .into()
 }
 
 fn no_id() -> Error {
