@@ -85,7 +85,7 @@ pub trait Claim: Send {
     async fn settle(self: Box<Self>, fates: Vec<Fate>, at: &Boundary) -> Result<(), Error>;
 
     /// Lets go of them as they are.
-    async fn give_back(self: Box<Self>) -> Result<(), Error>;
+    async fn give_back(self: Box<Self>, at: &Boundary) -> Result<(), Error>;
 }
 
 /// An event that is not sent yet.

@@ -234,6 +234,7 @@ impl Claim for PostgresClaim {
                 .execute(&statement, &values)
                 .await
                 .while_("marking events")?;
+            at.reached("after sent");
         }
         if !marks.later.is_empty() {
             let values: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
@@ -242,24 +243,27 @@ impl Claim for PostgresClaim {
                 .execute(LATER, &values)
                 .await
                 .while_("putting events off")?;
+            at.reached("after later");
         }
         if !marks.parked.is_empty() {
             let values: [&(dyn tokio_postgres::types::ToSql + Sync); 2] =
                 [&marks.parked, &marks.parked_errors];
             client.execute(PARK, &values).await.while_("parking events")?;
+            at.reached("after park");
         }
-        at.reached("after mark");
         client.batch_execute("COMMIT").await.while_("committing")?;
         at.reached("after commit");
         self.ended();
         Ok(())
     }
 
-    async fn give_back(self: Box<Self>) -> Result<(), Error> {
+    async fn give_back(self: Box<Self>, at: &Boundary) -> Result<(), Error> {
+        at.reached("before rollback");
         self.client()
             .batch_execute("ROLLBACK")
             .await
             .while_("giving events back")?;
+        at.reached("after rollback");
         self.ended();
         Ok(())
     }

@@ -53,7 +53,7 @@ impl Relay {
     pub async fn round(&self) -> Result<Round, Error> {
         let claim = self.source.claim(self.batch, &self.boundary).await?;
         if claim.events().is_empty() {
-            claim.give_back().await?;
+            claim.give_back(&self.boundary).await?;
             return Ok(Round::default());
         }
         let mut round = Round {
@@ -64,7 +64,7 @@ impl Relay {
             Ok(fates) => fates,
             Err(error) => {
                 // Whether the call was applied is not known: nothing is marked, and sending again gives the same jobs.
-                let _ = claim.give_back().await;
+                let _ = claim.give_back(&self.boundary).await;
                 return Err(error);
             }
         };

@@ -100,7 +100,7 @@ pub async fn what_is_written_between_looking_and_waiting_is_heard(kind: Kind) {
     stage.source.changed(Duration::from_millis(300)).await;
     let none = stage.source.claim(10, &Boundary::default()).await.unwrap();
     assert!(none.events().is_empty());
-    none.give_back().await.unwrap();
+    none.give_back(&Boundary::default()).await.unwrap();
     stage.event("e-1", "t", None).await;
     let heard = tokio::time::timeout(
         Duration::from_secs(10),

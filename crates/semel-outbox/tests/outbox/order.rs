@@ -79,11 +79,11 @@ pub async fn no_event_is_taken_by_two_relays(kind: Kind) {
     // The rest of `even` waits for the first relay; those without a partition do not.
     assert_eq!(second_ids.len(), 3, "{first_ids:?} {second_ids:?}");
     assert!(HashSet::<_>::from_iter(first_ids).is_disjoint(&HashSet::from_iter(second_ids)));
-    first.give_back().await.unwrap();
-    second.give_back().await.unwrap();
+    first.give_back(&none).await.unwrap();
+    second.give_back(&none).await.unwrap();
     let all = stage.source.claim(100, &none).await.unwrap();
     assert_eq!(all.events().len(), 10, "what was given back can be taken");
-    all.give_back().await.unwrap();
+    all.give_back(&none).await.unwrap();
 }
 
 /// Three events of partition `p`, the first of which goes to a task whose intake is closed, and one of `q`.
