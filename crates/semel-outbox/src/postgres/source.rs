@@ -1,11 +1,13 @@
 //! What a relay asks of Postgres.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use deadpool_postgres::Object;
 use semel_core::error::Invalid;
 use semel_core::json::Json;
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, SimpleQueryMessage, SimpleQueryRow};
 
 use crate::error::{Error, While};
@@ -105,11 +107,7 @@ impl Source for PostgresOutbox {
         let client = claim.client();
         client.batch_execute("BEGIN").await.while_("beginning")?;
         at.reached("after begin");
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let statement = client.prepare_cached(CLAIM).await.while_("taking events")?;
-        let rows = client.query(&statement, &[&most]).await.while_("taking events")?;
-        at.reached("after claim");
-        claim.events = rows.iter().map(pending).collect();
+        claim.events = take(client, most, at).await?;
         Ok(Box::new(claim))
     }
 
@@ -200,6 +198,36 @@ impl Source for PostgresOutbox {
     }
 }
 
+/// Takes at most so many events.
+///
+/// A relay that stands still may have locked the first event of a partition with any number behind it. Those are no
+/// reason to come back with less than was asked for: where they filled the claim, it is repeated without them.
+async fn take(client: &Object, most: usize, at: &Boundary) -> Result<Vec<Pending>, Error> {
+    let statement = client.prepare_cached(CLAIM).await.while_("taking events")?;
+    let (mut events, mut places): (Vec<Pending>, Vec<i64>) = (Vec::new(), Vec::new());
+    let (mut last, mut blocked): (i64, BTreeSet<String>) = (0, BTreeSet::new());
+    loop {
+        let room = most - events.len();
+        let asked = i64::try_from(room).unwrap_or(i64::MAX);
+        let left_out: Vec<&str> = blocked.iter().map(String::as_str).collect();
+        let values: [&(dyn ToSql + Sync); 4] = [&asked, &last, &left_out, &places];
+        let rows = client.query(&statement, &values).await.while_("taking events")?;
+        at.reached("after claim");
+        for row in &rows {
+            last = row.get("seq");
+            if row.get("behind") {
+                blocked.extend(row.try_get::<_, Option<String>>("partition").ok().flatten());
+                continue;
+            }
+            places.push(last);
+            events.push(pending(row));
+        }
+        if rows.len() < room || events.len() == most {
+            return Ok(events);
+        }
+    }
+}
+
 /// Rows that are locked by a transaction that is open.
 struct PostgresClaim {
     connection: Option<Object>,
@@ -229,7 +257,7 @@ impl Claim for PostgresClaim {
         at.reached("before mark");
         if !marks.sent.is_empty() {
             let statement = client.prepare_cached(SENT).await.while_("marking events")?;
-            let values: [&(dyn tokio_postgres::types::ToSql + Sync); 2] = [&marks.sent, &marks.jobs];
+            let values: [&(dyn ToSql + Sync); 2] = [&marks.sent, &marks.jobs];
             client
                 .execute(&statement, &values)
                 .await
@@ -237,8 +265,7 @@ impl Claim for PostgresClaim {
             at.reached("after sent");
         }
         if !marks.later.is_empty() {
-            let values: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
-                [&marks.later, &marks.later_errors, &marks.delays];
+            let values: [&(dyn ToSql + Sync); 3] = [&marks.later, &marks.later_errors, &marks.delays];
             client
                 .execute(LATER, &values)
                 .await
@@ -246,8 +273,7 @@ impl Claim for PostgresClaim {
             at.reached("after later");
         }
         if !marks.parked.is_empty() {
-            let values: [&(dyn tokio_postgres::types::ToSql + Sync); 2] =
-                [&marks.parked, &marks.parked_errors];
+            let values: [&(dyn ToSql + Sync); 2] = [&marks.parked, &marks.parked_errors];
             client.execute(PARK, &values).await.while_("parking events")?;
             at.reached("after park");
         }

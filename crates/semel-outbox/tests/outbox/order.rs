@@ -284,3 +284,32 @@ pub async fn a_thousand_stuck_events_do_not_block_the_relay(kind: Kind) {
         .unwrap();
     assert_eq!(stage.submitted().await, ["q-1", "q-2", "free"]);
 }
+
+/// A relay stands still with the first event of a partition in its hands. Behind it are more than one claim takes.
+pub async fn a_relay_that_stands_still_holds_up_its_partition_only(kind: Kind) {
+    let stage = Stage::new(kind).await;
+    stage.event("p-00", "t", Some("p")).await;
+    let none = Boundary::default();
+    let stuck = stage.another().await.claim(1, &none).await.unwrap();
+    assert_eq!(stuck.events().len(), 1);
+    stage.event("q-1", "t", Some("q")).await;
+    let mut script = String::from("BEGIN;");
+    for n in 1..40 {
+        script.push_str(&format!(
+            "INSERT INTO semel_outbox (id, task, input, partition) VALUES ('p-{n:02}', 't', '{{\"id\": \"p-{n:02}\"}}', 'p');"
+        ));
+    }
+    script.push_str("COMMIT;");
+    stage.run(&script).await;
+    stage.event("q-2", "t", Some("q")).await;
+    stage.event("free", "t", None).await;
+    let relay = Relay::new(stage.source.clone(), &stage.jobs).batch(10);
+    let round = relay.round().await.unwrap();
+    assert_eq!((round.taken, round.sent), (3, 3));
+    assert_eq!(stage.submitted().await, ["q-1", "q-2", "free"]);
+
+    stuck.give_back(&none).await.unwrap();
+    relay.drain().await.unwrap();
+    let order: Vec<String> = (0..40).map(|n| format!("p-{n:02}")).collect();
+    assert_eq!(stage.submitted().await[3..], order);
+}
