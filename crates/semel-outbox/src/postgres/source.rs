@@ -1,6 +1,7 @@
 //! What a relay asks of Postgres.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -17,6 +18,7 @@ use crate::postgres::{PostgresOutbox, migrate};
 use crate::relay::Boundary;
 use crate::source::{Audit, Claim, Fate, ParkedEvent, Pending, Pruned, Source, Status};
 
+const HOLD: &str = include_str!("../sql/postgres/hold.sql");
 const CLAIM: &str = include_str!("../sql/postgres/claim.sql");
 const SENT: &str = include_str!("../sql/postgres/sent.sql");
 const LATER: &str = include_str!("../sql/postgres/later.sql");
@@ -103,9 +105,15 @@ impl Source for PostgresOutbox {
         let mut claim = PostgresClaim {
             connection: Some(connection),
             events: Vec::new(),
+            lease: self.lease,
         };
         let client = claim.client();
-        client.batch_execute("BEGIN").await.while_("beginning")?;
+        let hold = client.prepare_cached(HOLD).await.while_("beginning")?;
+        let lease = self.lease.as_millis().clamp(1, i32::MAX as u128).to_string();
+        let values: [&(dyn ToSql + Sync); 1] = [&lease];
+        // Both at once, in this order: one way to the server and back.
+        tokio::try_join!(client.batch_execute("BEGIN"), client.execute(&hold, &values))
+            .while_("beginning")?;
         at.reached("after begin");
         claim.events = take(client, most, at).await?;
         Ok(Box::new(claim))
@@ -232,6 +240,7 @@ async fn take(client: &Object, most: usize, at: &Boundary) -> Result<Vec<Pending
 struct PostgresClaim {
     connection: Option<Object>,
     events: Vec<Pending>,
+    lease: Duration,
 }
 
 impl PostgresClaim {
@@ -249,6 +258,14 @@ impl PostgresClaim {
 impl Claim for PostgresClaim {
     fn events(&self) -> &[Pending] {
         &self.events
+    }
+
+    async fn hold(&self) -> Infallible {
+        loop {
+            tokio::time::sleep(self.lease / 3).await;
+            // Said to a transaction that is gone it changes nothing: whoever settles the claim is told.
+            let _ = self.client().batch_execute("SELECT 1").await;
+        }
     }
 
     async fn settle(self: Box<Self>, fates: Vec<Fate>, at: &Boundary) -> Result<(), Error> {

@@ -60,7 +60,12 @@ impl Relay {
             taken: claim.events().len() as u64,
             ..Round::default()
         };
-        let fates = match self.submit_all(claim.events(), &mut round).await {
+        // Submitting may take long, and nobody else is to take the events meanwhile.
+        let submitted = tokio::select! {
+            submitted = self.submit_all(claim.events(), &mut round) => submitted,
+            never = claim.hold() => match never {},
+        };
+        let fates = match submitted {
             Ok(fates) => fates,
             Err(error) => {
                 // Whether the call was applied is not known: nothing is marked, and sending again gives the same jobs.

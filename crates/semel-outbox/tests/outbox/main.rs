@@ -44,6 +44,8 @@ fn main() {
         order::one_that_is_refused_holds_back_those_behind_it_also_one_by_one,
         order::a_damaged_record_holds_up_its_partition_only,
         order::a_relay_that_stands_still_holds_up_its_partition_only,
+        order::what_a_relay_has_that_stands_still_is_taken_by_another,
+        order::a_relay_that_waits_for_the_store_keeps_its_events,
         hostile::a_row_that_makes_no_sense_is_parked_and_stops_nobody,
         hostile::a_clock_that_was_set_back_holds_nothing_up,
         hostile::statistics_of_a_time_when_nothing_waited_slow_nobody,

@@ -2,14 +2,17 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use semel::testing::{Call, Intercept, InterceptedStore};
 use semel::{Client, Target};
 use semel_core::error::{Invalid, StoreError};
 use semel_core::ids::Name;
-use semel_outbox::{Boundary, Relay};
+use semel_outbox::postgres::PostgresOutbox;
+use semel_outbox::sqlite::SqliteOutbox;
+use semel_outbox::{Boundary, Plain, Relay, Source};
 
-use crate::stage::{Kind, Stage};
+use crate::stage::{Kind, Stage, now};
 
 pub async fn several_relays_keep_the_order_of_each_partition(kind: Kind) {
     let stage = Stage::new(kind).await;
@@ -312,4 +315,62 @@ pub async fn a_relay_that_stands_still_holds_up_its_partition_only(kind: Kind) {
     relay.drain().await.unwrap();
     let order: Vec<String> = (0..40).map(|n| format!("p-{n:02}")).collect();
     assert_eq!(stage.submitted().await[3..], order);
+}
+
+/// The outbox of a stage, as a relay sees it that may stand still for so long.
+async fn leased(stage: &Stage, lease: Duration) -> Arc<dyn Source> {
+    match stage.kind {
+        Kind::Postgres => {
+            let outbox = PostgresOutbox::connect(&stage.url, Plain::Refuse).await.unwrap();
+            Arc::new(outbox.lease(lease))
+        }
+        Kind::Sqlite => Arc::new(SqliteOutbox::open(stage.file()).unwrap().lease(lease)),
+    }
+}
+
+/// Its process is stopped, its machine gone: nobody ends the transaction for it.
+pub async fn what_a_relay_has_that_stands_still_is_taken_by_another(kind: Kind) {
+    let stage = Stage::new(kind).await;
+    stage.event("p-1", "t", Some("p")).await;
+    stage.event("p-2", "t", Some("p")).await;
+    let still = leased(&stage, Duration::from_millis(300)).await;
+    let claim = still.claim(1, &Boundary::default()).await.unwrap();
+    let relay = Relay::new(stage.source.clone(), &stage.jobs);
+    assert_eq!(relay.round().await.unwrap().taken, 0, "another has the first one");
+    let begun = now();
+    while relay.drain().await.unwrap().taken == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "nobody gets them");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(stage.submitted().await, ["p-1", "p-2"]);
+    drop(claim);
+}
+
+/// A store in which every submission takes its time.
+struct Slow;
+
+#[async_trait::async_trait]
+impl Intercept for Slow {
+    async fn before(&self, call: &Call) -> Result<(), StoreError> {
+        if *call == Call::Submit {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        }
+        Ok(())
+    }
+
+    async fn after(&self, _: &Call) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// To wait for the store is not to stand still: or a store that takes long would never be done with a batch.
+pub async fn a_relay_that_waits_for_the_store_keeps_its_events(kind: Kind) {
+    let stage = Stage::new(kind).await;
+    stage.event("e-1", "t", None).await;
+    let slow = InterceptedStore::new(stage.jobs.store().clone(), Arc::new(Slow));
+    let jobs = semel::connect_to(Arc::new(slow)).await.unwrap();
+    let relay = Relay::new(leased(&stage, Duration::from_millis(500)).await, &jobs);
+    let round = relay.round().await.unwrap();
+    assert_eq!((round.sent, round.repeated), (1, 0));
+    assert_eq!(stage.source.status().await.unwrap().pending, 0);
 }
