@@ -38,7 +38,7 @@ const ROWS: &str =
 fn an_outbox_is_relayed_once() {
     let stage = Stage::new();
     let _shop = shop(&stage);
-    stage.submit(&["other", "1"]);
+    // There is no store yet: on a new machine the relay may be the first to use it.
     let run = stage.run(&[
         "outbox",
         "relay",
@@ -113,7 +113,6 @@ fn rows_without_an_event_get_one() {
 fn only_what_was_sent_is_pruned() {
     let stage = Stage::new();
     let shop = shop(&stage);
-    stage.submit(&["other", "1"]);
     stage.json(&["outbox", "relay", "--from", FROM, "--drain"]);
     write(&shop, "order-4", "receipt");
     shop.execute("UPDATE semel_outbox SET created_at = 0", [])
@@ -153,8 +152,6 @@ fn what_is_no_outbox_is_said_so() {
         assert!(!run.err.contains("secret"), "{run:#?}");
     }
     let _shop = shop(&stage);
-    let run = stage.run(&["outbox", "relay", "--from", FROM, "--drain"]);
-    assert_eq!(run.code, 6, "a relay makes no store: {run:#?}");
     let run = stage.run(&[
         "outbox",
         "audit",

@@ -112,12 +112,15 @@ pub async fn story(database: &str, store: &str) -> Result<String> {
     let source = open(database, Plain::Refuse).await?;
     let jobs = semel::connect(store).await?;
     let app = service(database, &jobs);
+    // A new one each time: who tries this again has another payment.
+    let order = format!("ORD-{}", semel::ids::fresh_token());
+    let payment = serde_json::json!({"order": order, "amount": 4200});
     let mut told = String::new();
     for _ in 0..3 {
         let request = Request::post("/payments")
-            .header("idempotency-key", "\"ORD-1\"")
+            .header("idempotency-key", format!("\"{order}\""))
             .header("content-type", "application/json")
-            .body(Body::from(r#"{"order": "ORD-1", "amount": 4200}"#))?;
+            .body(Body::from(payment.to_string()))?;
         let answer = app.clone().oneshot(request).await?;
         let replayed = answer.headers().contains_key("idempotent-replayed");
         told.push_str(
@@ -132,12 +135,15 @@ pub async fn story(database: &str, store: &str) -> Result<String> {
     let provider = Provider::default();
     let relay = Relay::new(source, &jobs);
     let sent = relay.drain().await?.sent;
-    let done = jobs.submit_json("charge", &serde_json::json!({"order": "ORD-1", "amount": 4200}));
-    let waiting = async { done.idempotency_key("charge-ORD-1").output().await.map(|_| ()) };
+    // The relay has noted which job the event became.
+    let noted = "SELECT job FROM semel_outbox WHERE id = $1";
+    let row = client.query_one(noted, &[&format!("charge-{order}")]).await?;
+    let job: Option<String> = row.get("job");
+    let job = jobs.job(job.context("the event was not relayed")?)?;
     let worker = Worker::new(&jobs, provider.clone()).task(CHARGE, charge);
     worker
         .run_until(async {
-            let _ = waiting.await;
+            let _ = job.wait().await;
         })
         .await?;
     told.push_str(&format!(

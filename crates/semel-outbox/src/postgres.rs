@@ -52,6 +52,7 @@ pub async fn migrate(client: &Client) -> Result<(), Error> {
 pub struct PostgresOutbox {
     pub(super) pool: Pool,
     pub(super) listener: Listener,
+    pub(super) lease: Duration,
     shown: String,
 }
 
@@ -66,6 +67,14 @@ impl PostgresOutbox {
     /// The same, trusting these authorities only: certificates as PEM.
     pub async fn connect_trusting(url: &str, plain: Plain, authorities: &[u8]) -> Result<Self, Error> {
         Self::connect_by(url, plain, Trust::These(authorities)).await
+    }
+
+    /// For how long a relay that stands still keeps the events it has taken, 60 seconds unless said. One that waits for
+    /// the job store keeps them however long that takes.
+    #[must_use]
+    pub fn lease(mut self, length: Duration) -> Self {
+        self.lease = length.max(Duration::from_millis(1));
+        self
     }
 
     async fn connect_by(url: &str, plain: Plain, trust: Trust<'_>) -> Result<Self, Error> {
@@ -108,6 +117,7 @@ impl PostgresOutbox {
         Ok(PostgresOutbox {
             pool,
             shown: shown(&config),
+            lease: Duration::from_secs(60),
             listener: Listener::start(config, tls),
         })
     }

@@ -1,5 +1,6 @@
 //! What a relay asks of a database with an outbox in it.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -77,15 +78,20 @@ impl Pruned {
 
 /// Events that are taken by one relay.
 #[async_trait]
-pub trait Claim: Send {
+pub trait Claim: Send + Sync {
     /// Which, in the order in which they were written.
     fn events(&self) -> &[Pending];
+
+    /// Keeps hold of them for as long as it is polled, where somebody has to. Never done.
+    async fn hold(&self) -> Infallible {
+        std::future::pending().await
+    }
 
     /// Writes down what became of each, in order, and lets go of them.
     async fn settle(self: Box<Self>, fates: Vec<Fate>, at: &Boundary) -> Result<(), Error>;
 
     /// Lets go of them as they are.
-    async fn give_back(self: Box<Self>) -> Result<(), Error>;
+    async fn give_back(self: Box<Self>, at: &Boundary) -> Result<(), Error>;
 }
 
 /// An event that is not sent yet.

@@ -1,11 +1,14 @@
 //! What a relay asks of Postgres.
 
+use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use deadpool_postgres::Object;
 use semel_core::error::Invalid;
 use semel_core::json::Json;
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, SimpleQueryMessage, SimpleQueryRow};
 
 use crate::error::{Error, While};
@@ -15,6 +18,7 @@ use crate::postgres::{PostgresOutbox, migrate};
 use crate::relay::Boundary;
 use crate::source::{Audit, Claim, Fate, ParkedEvent, Pending, Pruned, Source, Status};
 
+const HOLD: &str = include_str!("../sql/postgres/hold.sql");
 const CLAIM: &str = include_str!("../sql/postgres/claim.sql");
 const SENT: &str = include_str!("../sql/postgres/sent.sql");
 const LATER: &str = include_str!("../sql/postgres/later.sql");
@@ -37,7 +41,7 @@ impl PostgresOutbox {
     }
 
     /// The rows a query of the user's gives, as texts. The transaction is read-only: looking changes nothing.
-    async fn business(&self, query: &str) -> Result<Vec<SimpleQueryRow>, Error> {
+    async fn business(&self, query: &str, needed: &[&'static str]) -> Result<Vec<SimpleQueryRow>, Error> {
         let mut connection = self.connection().await?;
         let tx = connection
             .build_transaction()
@@ -45,6 +49,13 @@ impl PostgresOutbox {
             .start()
             .await
             .while_("beginning to read")?;
+        // Only one statement can be prepared: behind a `COMMIT;` the next one could write.
+        let prepared = tx.prepare(query).await.while_("running the query")?;
+        let gives = |name: &&str| prepared.columns().iter().any(|column| column.name() == *name);
+        if let Some(name) = needed.iter().find(|name| !gives(name)) {
+            return Err(no_column(name));
+        }
+        // And yet sent as a text: so every value is given as one, whatever its type.
         let messages = tx.simple_query(query).await.while_("running the query")?;
         let rows = messages.into_iter().filter_map(|message| match message {
             SimpleQueryMessage::Row(row) => Some(row),
@@ -94,15 +105,17 @@ impl Source for PostgresOutbox {
         let mut claim = PostgresClaim {
             connection: Some(connection),
             events: Vec::new(),
+            lease: self.lease,
         };
         let client = claim.client();
-        client.batch_execute("BEGIN").await.while_("beginning")?;
+        let hold = client.prepare_cached(HOLD).await.while_("beginning")?;
+        let lease = self.lease.as_millis().clamp(1, i32::MAX as u128).to_string();
+        let values: [&(dyn ToSql + Sync); 1] = [&lease];
+        // Both at once, in this order: one way to the server and back.
+        tokio::try_join!(client.batch_execute("BEGIN"), client.execute(&hold, &values))
+            .while_("beginning")?;
         at.reached("after begin");
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let statement = client.prepare_cached(CLAIM).await.while_("taking events")?;
-        let rows = client.query(&statement, &[&most]).await.while_("taking events")?;
-        at.reached("after claim");
-        claim.events = rows.iter().map(pending).collect();
+        claim.events = take(client, most, at).await?;
         Ok(Box::new(claim))
     }
 
@@ -154,11 +167,11 @@ impl Source for PostgresOutbox {
     }
 
     async fn audit(&self, query: &str) -> Result<Audit, Error> {
-        self.compare(&self.business(query).await?).await
+        self.compare(&self.business(query, &["id"]).await?).await
     }
 
     async fn rebuild(&self, query: &str, pruned: Pruned) -> Result<Audit, Error> {
-        let rows = self.business(query).await?;
+        let rows = self.business(query, &["id", "task", "input"]).await?;
         let mut audit = self.compare(&rows).await?;
         pruned.check(&audit)?;
         let events = rows.iter().map(rebuilt).collect::<Result<Vec<_>, _>>()?;
@@ -193,10 +206,41 @@ impl Source for PostgresOutbox {
     }
 }
 
+/// Takes at most so many events.
+///
+/// A relay that stands still may have locked the first event of a partition with any number behind it. Those are no
+/// reason to come back with less than was asked for: where they filled the claim, it is repeated without them.
+async fn take(client: &Object, most: usize, at: &Boundary) -> Result<Vec<Pending>, Error> {
+    let statement = client.prepare_cached(CLAIM).await.while_("taking events")?;
+    let (mut events, mut places): (Vec<Pending>, Vec<i64>) = (Vec::new(), Vec::new());
+    let (mut last, mut blocked): (i64, BTreeSet<String>) = (0, BTreeSet::new());
+    loop {
+        let room = most - events.len();
+        let asked = i64::try_from(room).unwrap_or(i64::MAX);
+        let left_out: Vec<&str> = blocked.iter().map(String::as_str).collect();
+        let values: [&(dyn ToSql + Sync); 4] = [&asked, &last, &left_out, &places];
+        let rows = client.query(&statement, &values).await.while_("taking events")?;
+        at.reached("after claim");
+        for row in &rows {
+            last = row.get("seq");
+            if row.get("behind") {
+                blocked.extend(row.try_get::<_, Option<String>>("partition").ok().flatten());
+                continue;
+            }
+            places.push(last);
+            events.push(pending(row));
+        }
+        if rows.len() < room || events.len() == most {
+            return Ok(events);
+        }
+    }
+}
+
 /// Rows that are locked by a transaction that is open.
 struct PostgresClaim {
     connection: Option<Object>,
     events: Vec<Pending>,
+    lease: Duration,
 }
 
 impl PostgresClaim {
@@ -216,43 +260,53 @@ impl Claim for PostgresClaim {
         &self.events
     }
 
+    async fn hold(&self) -> Infallible {
+        loop {
+            tokio::time::sleep(self.lease / 3).await;
+            // Said to a transaction that is gone it changes nothing: whoever settles the claim is told.
+            let _ = self.client().batch_execute("SELECT 1").await;
+        }
+    }
+
     async fn settle(self: Box<Self>, fates: Vec<Fate>, at: &Boundary) -> Result<(), Error> {
         let marks = Marks::of(&self.events, fates);
         let client = self.client();
         at.reached("before mark");
         if !marks.sent.is_empty() {
             let statement = client.prepare_cached(SENT).await.while_("marking events")?;
-            let values: [&(dyn tokio_postgres::types::ToSql + Sync); 2] = [&marks.sent, &marks.jobs];
+            let values: [&(dyn ToSql + Sync); 2] = [&marks.sent, &marks.jobs];
             client
                 .execute(&statement, &values)
                 .await
                 .while_("marking events")?;
+            at.reached("after sent");
         }
         if !marks.later.is_empty() {
-            let values: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
-                [&marks.later, &marks.later_errors, &marks.delays];
+            let values: [&(dyn ToSql + Sync); 3] = [&marks.later, &marks.later_errors, &marks.delays];
             client
                 .execute(LATER, &values)
                 .await
                 .while_("putting events off")?;
+            at.reached("after later");
         }
         if !marks.parked.is_empty() {
-            let values: [&(dyn tokio_postgres::types::ToSql + Sync); 2] =
-                [&marks.parked, &marks.parked_errors];
+            let values: [&(dyn ToSql + Sync); 2] = [&marks.parked, &marks.parked_errors];
             client.execute(PARK, &values).await.while_("parking events")?;
+            at.reached("after park");
         }
-        at.reached("after mark");
         client.batch_execute("COMMIT").await.while_("committing")?;
         at.reached("after commit");
         self.ended();
         Ok(())
     }
 
-    async fn give_back(self: Box<Self>) -> Result<(), Error> {
+    async fn give_back(self: Box<Self>, at: &Boundary) -> Result<(), Error> {
+        at.reached("before rollback");
         self.client()
             .batch_execute("ROLLBACK")
             .await
             .while_("giving events back")?;
+        at.reached("after rollback");
         self.ended();
         Ok(())
     }
@@ -340,14 +394,16 @@ fn rebuilt(row: &SimpleQueryRow) -> Result<Event, Error> {
 }
 
 fn column<'a>(row: &'a SimpleQueryRow, name: &'static str) -> Result<Option<&'a str>, Error> {
-    row.try_get(name).map_err(|_| {
-        Invalid::new(
-            format!("the query gives no column {name}"),
-            "columns id, task, input, queue, partition",
-        )
-        .hint(format!("SELECT … AS {name}"))
-        .into()
-    })
+    row.try_get(name).map_err(|_| no_column(name))
+}
+
+fn no_column(name: &str) -> Error {
+    Invalid::new(
+        format!("the query gives no column {name}"),
+        "columns id, task, input, queue, partition",
+    )
+    .hint(format!("SELECT … AS {name}"))
+    .into()
 }
 
 fn no_id() -> Error {

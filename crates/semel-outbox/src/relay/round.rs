@@ -53,18 +53,23 @@ impl Relay {
     pub async fn round(&self) -> Result<Round, Error> {
         let claim = self.source.claim(self.batch, &self.boundary).await?;
         if claim.events().is_empty() {
-            claim.give_back().await?;
+            claim.give_back(&self.boundary).await?;
             return Ok(Round::default());
         }
         let mut round = Round {
             taken: claim.events().len() as u64,
             ..Round::default()
         };
-        let fates = match self.submit_all(claim.events(), &mut round).await {
+        // Submitting may take long, and nobody else is to take the events meanwhile.
+        let submitted = tokio::select! {
+            submitted = self.submit_all(claim.events(), &mut round) => submitted,
+            never = claim.hold() => match never {},
+        };
+        let fates = match submitted {
             Ok(fates) => fates,
             Err(error) => {
                 // Whether the call was applied is not known: nothing is marked, and sending again gives the same jobs.
-                let _ = claim.give_back().await;
+                let _ = claim.give_back(&self.boundary).await;
                 return Err(error);
             }
         };
@@ -126,7 +131,8 @@ impl Relay {
     }
 
     /// Submits together; where the store cannot take the batch as a whole, one by one, so that one event that breaks
-    /// it does not hold up the others. Those behind it in its partition are not sent: they have no answer.
+    /// it, or whose key leads to a damaged record, does not hold up the others. Those behind it in its partition are not
+    /// sent: they have no answer.
     async fn send(
         &self,
         events: &[Pending],
@@ -139,7 +145,7 @@ impl Relay {
         }
         match store.submit(batch).await {
             Ok(answers) => return Ok(answers.into_iter().map(|answer| Some(Ok(answer))).collect()),
-            Err(StoreError::Invalid(error)) => {
+            Err(error) if is_of_one_event(&error) => {
                 tracing::warn!(%error, "a batch was refused; its events are sent one by one");
             }
             Err(error) => return Err(error.into()),
@@ -155,7 +161,7 @@ impl Relay {
             match store.submit(vec![submission.clone()]).await {
                 Ok(mut one) if one.len() == 1 => answers.push(Some(Ok(one.remove(0)))),
                 Ok(_) => return Err(StoreError::corrupt("a submission without an answer").into()),
-                Err(error @ StoreError::Invalid(_)) => {
+                Err(error) if is_of_one_event(&error) => {
                     stopped.extend(partition);
                     answers.push(Some(Err(error)));
                 }
@@ -184,6 +190,11 @@ impl Relay {
             }
         }
     }
+}
+
+/// Whether it may be one event that the store stumbles over, and the others go through.
+fn is_of_one_event(error: &StoreError) -> bool {
+    matches!(error, StoreError::Invalid(_) | StoreError::Corrupt { .. })
 }
 
 fn judged(answer: Result<Submitted, StoreError>) -> Result<(String, Outcome), Refusal> {

@@ -245,10 +245,16 @@ impl Claim for SqliteClaim {
         let settle = move |connection: &mut Connection| {
             boundary.reached("before mark");
             let tx = begin(connection)?;
+            boundary.reached("after mark begin");
             for (pending, fate) in events.iter().zip(&fates) {
                 mark(&tx, &who, pending.seq, fate).while_("marking events")?;
+                boundary.reached(match fate {
+                    Fate::Sent { .. } => "after sent",
+                    Fate::Later { .. } => "after later",
+                    Fate::Parked { .. } => "after park",
+                    Fate::Untouched => "after give back",
+                });
             }
-            boundary.reached("after mark");
             tx.commit().while_("committing")?;
             boundary.reached("after commit");
             Ok(())
@@ -256,12 +262,12 @@ impl Claim for SqliteClaim {
         with(&connection, settle).await
     }
 
-    async fn give_back(self: Box<Self>) -> Result<(), Error> {
+    async fn give_back(self: Box<Self>, at: &Boundary) -> Result<(), Error> {
         if self.events.is_empty() {
             return Ok(());
         }
         let fates = vec![Fate::Untouched; self.events.len()];
-        self.settle(fates, &Boundary::default()).await
+        self.settle(fates, at).await
     }
 }
 

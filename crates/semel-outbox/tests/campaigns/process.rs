@@ -36,6 +36,14 @@ impl Process {
         }
     }
 
+    /// Everything it says until it ends, which it has to do content.
+    pub fn lines(mut self) -> Vec<String> {
+        let out = BufReader::new(self.child.stdout.take().unwrap());
+        let lines: Vec<String> = out.lines().collect::<Result<_, _>>().unwrap();
+        assert!(self.wait(), "it failed after {lines:?}");
+        lines
+    }
+
     /// Stops it where it is; it does so before this returns.
     pub fn stop(&self) {
         let pid = Pid::from_child(&self.child);

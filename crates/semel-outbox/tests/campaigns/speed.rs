@@ -7,6 +7,9 @@ use semel_outbox::{Boundary, Relay};
 
 use crate::stage::{Kind, Stage, now};
 
+/// What is left of the rate, at least, when many events were sent before.
+const KEPT: f64 = 0.8;
+
 pub async fn campaign(full: bool) -> String {
     let (events, sent, singles) = if full {
         (20_000, 1_000_000, 200)
@@ -37,13 +40,13 @@ pub async fn campaign(full: bool) -> String {
         .await;
     // On a machine that has other things to do one round says little: the best of several does.
     let (mut after, mut rounds) = (0.0_f64, 0);
-    while rounds < 3 || (after < before / 4.0 && rounds < 40) {
+    while rounds < 3 || (after < before * KEPT && rounds < 40) {
         after = after.max(rate().await);
         rounds += 1;
     }
-    let (median, worst) = latency(&stage, &jobs, singles).await;
+    let [median, slow, worst] = latency(&stage, &jobs, singles).await;
     assert!(
-        after > before / 4.0,
+        after >= before * KEPT,
         "{sent} sent events slow the relay from {before:.0} to {after:.0} events/s"
     );
     if full {
@@ -52,27 +55,30 @@ pub async fn campaign(full: bool) -> String {
             "too slow: {before:.0}, {after:.0} events/s"
         );
         assert!(
-            median < Duration::from_millis(10),
-            "{median:?} until an event is a job"
+            slow < Duration::from_millis(10),
+            "{median:?} until an event is a job, {slow:?} for one in twenty"
         );
     }
     format!(
         "relay from Postgres to the embedded store, best of several: {before:.0} events/s, with {sent} sent rows {after:.0} \
-         events/s; idle, from commit to job: median {median:.1?}, worst of {singles} {worst:.1?}"
+         events/s; idle, from commit to job: median {median:.1?}, 95 % {slow:.1?}, worst of {singles} {worst:.1?}"
     )
 }
 
+/// A backlog that comes all at once: what the planner knows is of the time before it.
 async fn fill(stage: &Stage, from: u32, events: u32) {
+    stage.run("ANALYZE semel_outbox").await;
     stage
         .run(&format!(
             "INSERT INTO semel_outbox (id, task, input, partition) SELECT 'e-' || n, 't', ('{{\"n\": ' || n || '}}')::json, \
-             'p' || n % 100 FROM generate_series({from} + 1, {from} + {events}) n; ANALYZE semel_outbox"
+             'p' || n % 100 FROM generate_series({from} + 1, {from} + {events}) n"
         ))
         .await;
 }
 
-/// From the end of a commit to the answer of the store, with a relay that has nothing else to do.
-async fn latency(stage: &Stage, jobs: &semel::Client, singles: usize) -> (Duration, Duration) {
+/// From the end of a commit to the answer of the store, with a relay that has nothing else to do: the median, what one
+/// in twenty takes, the worst.
+async fn latency(stage: &Stage, jobs: &semel::Client, singles: usize) -> [Duration; 3] {
     let submitted: Arc<Mutex<Vec<Instant>>> = Arc::default();
     let note = submitted.clone();
     let boundary = Boundary::new(move |name| {
@@ -110,5 +116,9 @@ async fn latency(stage: &Stage, jobs: &semel::Client, singles: usize) -> (Durati
     let _ = stop.send(());
     running.await.unwrap();
     all.sort();
-    (all[all.len() / 2], *all.last().unwrap())
+    [
+        all[all.len() / 2],
+        all[all.len() * 95 / 100],
+        *all.last().unwrap(),
+    ]
 }

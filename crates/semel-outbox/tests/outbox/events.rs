@@ -10,6 +10,12 @@ use semel_outbox::{Error, Event, Relay, postgres, sqlite};
 
 use crate::stage::{Kind, Stage, now};
 
+/// Inserts by the SQLite that another language brings along, which may be years older than ours.
+const OTHER_PROGRAM: &str = "import sqlite3, sys
+shop = sqlite3.connect(sys.argv[1])
+shop.execute(sys.argv[2])
+shop.commit()";
+
 fn receipt(order: i64) -> Event {
     let input = serde_json::json!({"id": format!("order-{order}")});
     Event::new("send_receipt", &input)
@@ -119,6 +125,33 @@ pub async fn an_event_that_was_sent_before_gives_the_same_job(kind: Kind) {
     assert_eq!(stage.submitted().await.len(), 1);
     let marked = format!("SELECT count(*) FROM semel_outbox WHERE job = '{}'", first.id());
     assert_eq!(stage.number(&marked).await, 1);
+}
+
+pub async fn the_insert_that_is_documented_works_from_other_programs(kind: Kind) {
+    let stage = Stage::new(kind).await;
+    let migration = match kind {
+        Kind::Postgres => postgres::MIGRATION,
+        Kind::Sqlite => sqlite::MIGRATION,
+    };
+    let mut lines = migration.lines().filter_map(|line| line.strip_prefix("--   "));
+    let insert = lines.next().unwrap();
+    assert!(insert.starts_with("INSERT INTO semel_outbox"), "{insert}");
+    match kind {
+        Kind::Postgres => stage.run(insert).await,
+        Kind::Sqlite => {
+            let file = stage.file().display().to_string();
+            let mut program = std::process::Command::new("python3");
+            let done = program
+                .args(["-c", OTHER_PROGRAM, &file, insert])
+                .output()
+                .unwrap();
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        }
+    }
+    let status = stage.source.status().await.unwrap();
+    assert!(status.pending == 1 && status.lag_ms < 600_000, "{status:?}");
+    let relay = Relay::new(stage.source.clone(), &stage.jobs);
+    assert_eq!(relay.drain().await.unwrap().sent, 1);
 }
 
 pub async fn what_makes_no_sense_is_refused_before_anything_is_done(kind: Kind) {

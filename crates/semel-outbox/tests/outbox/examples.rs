@@ -22,8 +22,10 @@ pub async fn payment_service(kind: Kind) {
     }
     let stage = Stage::new(kind).await;
     let store = format!("sqlite:{}", stage.dir.path().join("jobs.db").display());
-    let told = payment_service::story(&stage.url, &store).await.unwrap();
     let expected =
         "202 Accepted\n202 Accepted (replayed)\n202 Accepted (replayed)\n1 event relayed, charges: [4200]\n";
-    assert_eq!(told, expected);
+    for _ in 0..2 {
+        let told = payment_service::story(&stage.url, &store).await.unwrap();
+        assert_eq!(told, expected, "it can be tried again on the same database");
+    }
 }

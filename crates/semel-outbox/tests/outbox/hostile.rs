@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use semel_outbox::{Boundary, Plain, Relay, open};
 
-use crate::stage::{Kind, Stage};
+use crate::stage::{Kind, Stage, now};
 
 /// A relay that stumbles over one row relays nothing at all, for as long as the row is there.
 pub async fn a_row_that_makes_no_sense_is_parked_and_stops_nobody(kind: Kind) {
@@ -93,6 +93,38 @@ pub async fn a_clock_that_was_set_back_holds_nothing_up(kind: Kind) {
     assert_eq!(stage.submitted().await, ["p-1", "p-2", "free"]);
 }
 
+/// A backlog that has just come about, and a planner that believes in an empty outbox: a claim took half a minute.
+pub async fn statistics_of_a_time_when_nothing_waited_slow_nobody(kind: Kind) {
+    let stage = Stage::new(kind).await;
+    let sent = match kind {
+        Kind::Postgres => "now()",
+        Kind::Sqlite => "1",
+    };
+    let numbers = |most: i64| {
+        format!("WITH RECURSIVE many (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM many WHERE n < {most})")
+    };
+    stage
+        .run(&format!(
+            "{} INSERT INTO semel_outbox (id, task, input, partition, sent_at, job) \
+             SELECT 'old-' || n, 't', '{{}}', 'p' || (n % 100), {sent}, 'j' FROM many; ANALYZE semel_outbox",
+            numbers(20_000)
+        ))
+        .await;
+    stage
+        .run(&format!(
+            "{} INSERT INTO semel_outbox (id, task, input, partition) \
+             SELECT 'e-' || n, 't', '{{}}', 'p' || (n % 100) FROM many",
+            numbers(3_000)
+        ))
+        .await;
+    let begun = now();
+    let claim = stage.source.claim(500, &Boundary::default()).await.unwrap();
+    let took = begun.elapsed();
+    assert_eq!(claim.events().len(), 500);
+    assert!(took < Duration::from_secs(5), "{took:?} to take 500 events");
+    claim.give_back(&Boundary::default()).await.unwrap();
+}
+
 /// Nothing was there, and before the relay begins to wait something is: that is no reason to sleep.
 pub async fn what_is_written_between_looking_and_waiting_is_heard(kind: Kind) {
     let stage = Stage::new(kind).await;
@@ -100,7 +132,7 @@ pub async fn what_is_written_between_looking_and_waiting_is_heard(kind: Kind) {
     stage.source.changed(Duration::from_millis(300)).await;
     let none = stage.source.claim(10, &Boundary::default()).await.unwrap();
     assert!(none.events().is_empty());
-    none.give_back().await.unwrap();
+    none.give_back(&Boundary::default()).await.unwrap();
     stage.event("e-1", "t", None).await;
     let heard = tokio::time::timeout(
         Duration::from_secs(10),

@@ -101,6 +101,22 @@ pub async fn an_audit_finds_rows_without_an_event_and_a_rebuild_writes_them(kind
     assert!(matches!(nameless, Err(Error::Invalid(_))), "{nameless:?}");
     let writing = stage.source.audit("DELETE FROM orders RETURNING 'x' AS id").await;
     assert!(matches!(writing, Err(Error::Database { .. })), "{writing:?}");
+    // Whoever ends the transaction that cannot write could begin another one.
+    for several in [
+        "COMMIT; DELETE FROM orders; SELECT 'x' AS id, 't' AS task, '1' AS input",
+        "SELECT 'x' AS id, 't' AS task, '1' AS input; COMMIT; DELETE FROM orders",
+        "COMMIT",
+    ] {
+        let audited = stage.source.audit(several).await;
+        assert!(
+            stage.kind == Kind::Sqlite || audited.is_err(),
+            "{several}: {audited:?}"
+        );
+        if kind == Kind::Postgres {
+            let rebuilt = stage.source.rebuild(several, Pruned::LeftOut).await;
+            assert!(rebuilt.is_err(), "{several}: {rebuilt:?}");
+        }
+    }
     assert_eq!(stage.number("SELECT count(*) FROM orders").await, 3);
 }
 

@@ -2,14 +2,17 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use semel::testing::{Call, Intercept, InterceptedStore};
 use semel::{Client, Target};
 use semel_core::error::{Invalid, StoreError};
 use semel_core::ids::Name;
-use semel_outbox::{Boundary, Relay};
+use semel_outbox::postgres::PostgresOutbox;
+use semel_outbox::sqlite::SqliteOutbox;
+use semel_outbox::{Boundary, Plain, Relay, Source};
 
-use crate::stage::{Kind, Stage};
+use crate::stage::{Kind, Stage, now};
 
 pub async fn several_relays_keep_the_order_of_each_partition(kind: Kind) {
     let stage = Stage::new(kind).await;
@@ -79,11 +82,11 @@ pub async fn no_event_is_taken_by_two_relays(kind: Kind) {
     // The rest of `even` waits for the first relay; those without a partition do not.
     assert_eq!(second_ids.len(), 3, "{first_ids:?} {second_ids:?}");
     assert!(HashSet::<_>::from_iter(first_ids).is_disjoint(&HashSet::from_iter(second_ids)));
-    first.give_back().await.unwrap();
-    second.give_back().await.unwrap();
+    first.give_back(&none).await.unwrap();
+    second.give_back(&none).await.unwrap();
     let all = stage.source.claim(100, &none).await.unwrap();
     assert_eq!(all.events().len(), 10, "what was given back can be taken");
-    all.give_back().await.unwrap();
+    all.give_back(&none).await.unwrap();
 }
 
 /// Three events of partition `p`, the first of which goes to a task whose intake is closed, and one of `q`.
@@ -146,13 +149,20 @@ async fn make_due(stage: &Stage) {
 /// A store that does not take some of the calls it is given.
 struct Picky {
     refuses: Mutex<VecDeque<bool>>,
+    error: fn() -> StoreError,
 }
 
 impl Picky {
     /// The calls in their order, and whether each is refused; all after that are taken.
     async fn before(stage: &Stage, refuses: &[bool]) -> Client {
+        Picky::with(stage, refuses, || Invalid::new("this call", "another one").into()).await
+    }
+
+    /// The same, with another reason.
+    async fn with(stage: &Stage, refuses: &[bool], error: fn() -> StoreError) -> Client {
         let picky = Picky {
             refuses: Mutex::new(refuses.iter().copied().collect()),
+            error,
         };
         let store = Arc::new(InterceptedStore::new(stage.jobs.store().clone(), Arc::new(picky)));
         semel::connect_to(store).await.unwrap()
@@ -164,7 +174,7 @@ impl Intercept for Picky {
     async fn before(&self, call: &Call) -> Result<(), StoreError> {
         let refused = *call == Call::Submit && self.refuses.lock().unwrap().pop_front().unwrap_or(false);
         match refused {
-            true => Err(Invalid::new("this call", "another one").into()),
+            true => Err((self.error)()),
             false => Ok(()),
         }
     }
@@ -213,6 +223,28 @@ pub async fn one_that_is_refused_holds_back_those_behind_it_also_one_by_one(kind
     assert_eq!(stage.submitted().await, ["q-1", "p-1", "p-2", "p-3"]);
 }
 
+/// The key of one event leads to a record that cannot be read. That is no reason to relay nothing at all.
+pub async fn a_damaged_record_holds_up_its_partition_only(kind: Kind) {
+    let stage = Stage::new(kind).await;
+    for (id, partition) in [("p-1", "p"), ("p-2", "p"), ("q-1", "q")] {
+        stage.event(id, "t", Some(partition)).await;
+    }
+    // The batch, p-1 and q-1 by themselves; then the batch and p-1 again.
+    let refuses = [true, true, false, true, true];
+    let jobs = Picky::with(&stage, &refuses, || StoreError::corrupt("a job")).await;
+    let relay = Relay::new(stage.source.clone(), &jobs).max_attempts(2);
+    let round = relay.drain().await.unwrap();
+    assert_eq!((round.sent, round.later, round.parked), (1, 1, 0), "{round:?}");
+    assert_eq!(stage.submitted().await, ["q-1"]);
+    make_due(&stage).await;
+    let round = relay.drain().await.unwrap();
+    assert_eq!((round.sent, round.later, round.parked), (1, 0, 1), "{round:?}");
+    assert_eq!(stage.submitted().await, ["q-1", "p-2"]);
+    let parked = stage.source.parked(10).await.unwrap();
+    let error = parked[0].error.as_deref();
+    assert!(error.is_some_and(|error| error.contains("damaged")), "{parked:?}");
+}
+
 /// What trying again does not mend: an id that is the key of other work, and a task that is none.
 pub async fn poison_is_parked_at_once(kind: Kind) {
     let stage = Stage::new(kind).await;
@@ -254,4 +286,91 @@ pub async fn a_thousand_stuck_events_do_not_block_the_relay(kind: Kind) {
         .await
         .unwrap();
     assert_eq!(stage.submitted().await, ["q-1", "q-2", "free"]);
+}
+
+/// A relay stands still with the first event of a partition in its hands. Behind it are more than one claim takes.
+pub async fn a_relay_that_stands_still_holds_up_its_partition_only(kind: Kind) {
+    let stage = Stage::new(kind).await;
+    stage.event("p-00", "t", Some("p")).await;
+    let none = Boundary::default();
+    let stuck = stage.another().await.claim(1, &none).await.unwrap();
+    assert_eq!(stuck.events().len(), 1);
+    stage.event("q-1", "t", Some("q")).await;
+    let mut script = String::from("BEGIN;");
+    for n in 1..40 {
+        script.push_str(&format!(
+            "INSERT INTO semel_outbox (id, task, input, partition) VALUES ('p-{n:02}', 't', '{{\"id\": \"p-{n:02}\"}}', 'p');"
+        ));
+    }
+    script.push_str("COMMIT;");
+    stage.run(&script).await;
+    stage.event("q-2", "t", Some("q")).await;
+    stage.event("free", "t", None).await;
+    let relay = Relay::new(stage.source.clone(), &stage.jobs).batch(10);
+    let round = relay.round().await.unwrap();
+    assert_eq!((round.taken, round.sent), (3, 3));
+    assert_eq!(stage.submitted().await, ["q-1", "q-2", "free"]);
+
+    stuck.give_back(&none).await.unwrap();
+    relay.drain().await.unwrap();
+    let order: Vec<String> = (0..40).map(|n| format!("p-{n:02}")).collect();
+    assert_eq!(stage.submitted().await[3..], order);
+}
+
+/// The outbox of a stage, as a relay sees it that may stand still for so long.
+async fn leased(stage: &Stage, lease: Duration) -> Arc<dyn Source> {
+    match stage.kind {
+        Kind::Postgres => {
+            let outbox = PostgresOutbox::connect(&stage.url, Plain::Refuse).await.unwrap();
+            Arc::new(outbox.lease(lease))
+        }
+        Kind::Sqlite => Arc::new(SqliteOutbox::open(stage.file()).unwrap().lease(lease)),
+    }
+}
+
+/// Its process is stopped, its machine gone: nobody ends the transaction for it.
+pub async fn what_a_relay_has_that_stands_still_is_taken_by_another(kind: Kind) {
+    let stage = Stage::new(kind).await;
+    stage.event("p-1", "t", Some("p")).await;
+    stage.event("p-2", "t", Some("p")).await;
+    let still = leased(&stage, Duration::from_millis(300)).await;
+    let claim = still.claim(1, &Boundary::default()).await.unwrap();
+    let relay = Relay::new(stage.source.clone(), &stage.jobs);
+    assert_eq!(relay.round().await.unwrap().taken, 0, "another has the first one");
+    let begun = now();
+    while relay.drain().await.unwrap().taken == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "nobody gets them");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(stage.submitted().await, ["p-1", "p-2"]);
+    drop(claim);
+}
+
+/// A store in which every submission takes its time.
+struct Slow;
+
+#[async_trait::async_trait]
+impl Intercept for Slow {
+    async fn before(&self, call: &Call) -> Result<(), StoreError> {
+        if *call == Call::Submit {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        }
+        Ok(())
+    }
+
+    async fn after(&self, _: &Call) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// To wait for the store is not to stand still: or a store that takes long would never be done with a batch.
+pub async fn a_relay_that_waits_for_the_store_keeps_its_events(kind: Kind) {
+    let stage = Stage::new(kind).await;
+    stage.event("e-1", "t", None).await;
+    let slow = InterceptedStore::new(stage.jobs.store().clone(), Arc::new(Slow));
+    let jobs = semel::connect_to(Arc::new(slow)).await.unwrap();
+    let relay = Relay::new(leased(&stage, Duration::from_millis(500)).await, &jobs);
+    let round = relay.round().await.unwrap();
+    assert_eq!((round.sent, round.repeated), (1, 0));
+    assert_eq!(stage.source.status().await.unwrap().pending, 0);
 }

@@ -15,7 +15,8 @@ use crate::settings::absolute;
 #[command(after_help = "\
 Runs until it is asked to stop. An event is marked only after the store has
 answered, and its id is the key of its job: killed at any moment and started
-again, it gives the same jobs. Several relays may run at once.
+again, it gives the same jobs. Several relays may run at once. Where there is
+no store yet it makes one.
 
 Example:
   semel outbox relay --from postgres://shop@localhost/shop --to sqlite:jobs.db")]
@@ -48,7 +49,7 @@ pub async fn run(args: RelayArgs, session: &Session) -> Result<Exit, Problem> {
         session.settings.store.value = absolute(to, &here)?;
     }
     let source = args.from.open().await?;
-    let client = session.existing().await?;
+    let client = session.create().await?;
     if args.retry_parked {
         source.unpark(None).await?;
     }

@@ -25,9 +25,11 @@ CREATE TABLE IF NOT EXISTS semel_outbox (
     job        text
 );
 
--- What is left to do is found without looking at what is done, however much that is.
+-- What is left to do is found without looking at what is done, however much that is. Every place is above 0: only who
+-- says so goes through the places. Whoever asks for a partition has to use an index that begins with it, also where the
+-- planner believes that nothing waits and takes any index for as good as another.
 CREATE INDEX IF NOT EXISTS semel_outbox_pending ON semel_outbox (seq)
-    WHERE sent_at IS NULL AND parked_at IS NULL;
+    WHERE sent_at IS NULL AND parked_at IS NULL AND seq > 0;
 CREATE INDEX IF NOT EXISTS semel_outbox_order ON semel_outbox (partition, seq)
     WHERE sent_at IS NULL AND parked_at IS NULL AND partition IS NOT NULL;
 CREATE INDEX IF NOT EXISTS semel_outbox_failing ON semel_outbox (partition, seq)

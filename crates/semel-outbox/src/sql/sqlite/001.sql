@@ -15,7 +15,8 @@ CREATE TABLE IF NOT EXISTS semel_outbox (
     input         TEXT NOT NULL CHECK (json_valid(input)),
     headers       TEXT CHECK (headers IS NULL OR json_valid(headers)),
     priority      INTEGER,
-    created_at    INTEGER NOT NULL DEFAULT (CAST(unixepoch('subsec') * 1000 AS INTEGER)),
+    -- Said in words that the SQLite of any program understands: `unixepoch('subsec')` is NULL before 3.42.
+    created_at    INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)),
     attempts      INTEGER NOT NULL DEFAULT 0,
     due_at        INTEGER NOT NULL DEFAULT 0,
     -- Until when one relay has it.
