@@ -109,14 +109,19 @@ async fn fill(app: &App, page: &mut Page) -> Result<(), Problem> {
             outbox.parked as f64,
         );
     }
-    let mut workers: BTreeMap<(String, String), f64> = BTreeMap::new();
+    let mut workers: BTreeMap<(&str, &str), f64> = BTreeMap::new();
     for worker in &view.workers {
-        let version = worker.info.version.clone().unwrap_or_default();
-        for task in &worker.info.tasks {
-            *workers.entry((task.to_string(), version.clone())).or_default() += 1.0;
+        let version = worker.info.version.as_deref().unwrap_or_default();
+        let tasks = worker.info.tasks.iter().map(|task| task.as_str());
+        let all = worker.info.tasks.is_empty().then_some("*");
+        for task in tasks.chain(all) {
+            *workers.entry((task, version)).or_default() += 1.0;
         }
     }
-    let mut serving = Metric::new("semel_store_workers", "Live workers by task and version");
+    let mut serving = Metric::new(
+        "semel_store_workers",
+        "Live workers by task and version; * is one that serves all tasks",
+    );
     for ((task, version), n) in &workers {
         serving.add(&[("task", task), ("version", version)], *n);
     }
