@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use crate::alerts::Thresholds;
 use crate::leases::Leases;
 use crate::outbox::Outbox;
+use crate::pulse::Pulse;
 use crate::role::Caller;
 use crate::room::Room;
 use crate::sessions::Sessions;
@@ -77,6 +78,8 @@ pub struct Parts {
     pub room: Room,
     /// What was seen of the store within the last second.
     pub sight: Sight,
+    /// Whether the store takes writes.
+    pub pulse: Pulse,
     /// Who watches.
     pub hub: Hub,
     /// Leases given out by this process, for its metrics.
@@ -96,6 +99,7 @@ impl App {
             turns: Turns::default(),
             room: Room::default(),
             sight: Sight::default(),
+            pulse: Pulse::default(),
             hub: Hub::default(),
             leases: Leases::default(),
             background: Mutex::new(JoinSet::new()),

@@ -558,7 +558,7 @@ fn server_routes() -> Vec<Route> {
         .refuses(&["not_found"]),
         open("/healthz", "Whether the process answers", seeing::healthz)
             .gives::<seeing::Health>(200, "It does"),
-        open("/readyz", "Whether the store answers", seeing::readyz)
+        open("/readyz", "Whether the store takes writes", seeing::readyz)
             .gives::<seeing::Health>(200, "It does")
             .refuses(&["busy"]),
         get("/metrics", Read, "Metrics for Prometheus", metrics::show).gives_other("text/plain", "Metrics"),

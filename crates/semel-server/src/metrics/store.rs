@@ -16,13 +16,12 @@ const MOST: usize = 2_000;
 /// The metrics of the store as Prometheus reads them.
 pub async fn render(app: &App) -> String {
     let mut page = Page::default();
-    match fill(app, &mut page).await {
-        Ok(()) => page.one("semel_store_up", "Whether the store answers", 1.0),
-        Err(_) => {
-            page = Page::default();
-            page.one("semel_store_up", "Whether the store answers", 0.0);
-        }
+    let (filled, written) = tokio::join!(fill(app, &mut page), app.takes_writes());
+    if filled.is_err() {
+        page = Page::default();
     }
+    let up = f64::from(u8::from(filled.is_ok() && written.is_ok()));
+    page.one("semel_store_up", "Whether the store answers and takes writes", up);
     page.0
 }
 
