@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use semel_core::counters::Counter;
 use semel_core::dedup::HoldKind;
 use semel_core::store::Target;
 
@@ -90,6 +91,11 @@ async fn fill(app: &App, page: &mut Page) -> Result<(), Problem> {
         "semel_store_steps_in_doubt",
         "Steps whose effect may have happened",
         stats.steps_in_doubt as f64,
+    );
+    page.one(
+        "semel_store_stale_writes",
+        "Writes ever refused because a newer lease existed",
+        stats.raw.get(Counter::StaleWrites) as f64,
     );
     if let Some(Ok(outbox)) = &view.outbox {
         page.one(
