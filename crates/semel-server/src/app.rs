@@ -82,7 +82,7 @@ pub struct Parts {
     pub pulse: Pulse,
     /// Who watches.
     pub hub: Hub,
-    /// Leases given out by this process, for its metrics.
+    /// Leases given out by this process, for its metrics and the list of workers.
     pub leases: Leases,
     /// Bulk acts that are being carried out; they end with the server, and can be carried on.
     pub background: Mutex<JoinSet<()>>,
