@@ -1,5 +1,6 @@
 //! What every handler is given: the store's client, the settings, what is known and what is bounded.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -86,6 +87,8 @@ pub struct Parts {
     pub leases: Leases,
     /// Bulk acts that are being carried out; they end with the server, and can be carried on.
     pub background: Mutex<JoinSet<()>>,
+    /// Which of them this server carries out.
+    pub carried_out: std::sync::Mutex<HashSet<String>>,
     stop: watch::Receiver<bool>,
 }
 
@@ -103,6 +106,7 @@ impl App {
             hub: Hub::default(),
             leases: Leases::default(),
             background: Mutex::new(JoinSet::new()),
+            carried_out: std::sync::Mutex::default(),
             stop,
         }))
     }

@@ -129,6 +129,16 @@ pub async fn allow(wanted: Role, request: Request, next: Next) -> Response {
     }
 }
 
+/// Lets through what has no query string, where none is understood.
+pub async fn without_query(request: Request, next: Next) -> Response {
+    match request.uri().query().filter(|query| !query.is_empty()) {
+        None => next.run(request).await,
+        Some(_) => axum::response::IntoResponse::into_response(Problem::invalid(
+            "the query string is not understood: this route takes none",
+        )),
+    }
+}
+
 fn has(roles: &[Role]) -> String {
     let words: Vec<&str> = roles.iter().map(|role| role.word()).collect();
     format!("it has {}", words.join(", "))
