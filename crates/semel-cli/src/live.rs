@@ -26,7 +26,7 @@ impl LiveWorkers {
     pub fn serving(&self, task: &Name) -> usize {
         self.workers
             .iter()
-            .filter(|worker| worker.info.tasks.contains(task))
+            .filter(|worker| worker.serves_task(task.as_str()))
             .count()
     }
 

@@ -37,10 +37,21 @@ impl Session {
 
     /// Connects to the store, making it where there is none.
     pub async fn create(&self) -> Result<Client, Problem> {
+        self.warn_of_memory();
+        Ok(semel::connect(&self.settings.store.value).name(person()).await?)
+    }
+
+    /// The same for a server, whose callers do not wait for ever.
+    pub async fn create_to_serve(&self) -> Result<Client, Problem> {
+        self.warn_of_memory();
+        let connecting = semel_server::connect(&self.settings.store.value);
+        Ok(connecting.name(person()).await?)
+    }
+
+    fn warn_of_memory(&self) {
         if self.settings.store.value.starts_with("memory:") {
             self.screen.note("note: a memory: store ends with this command");
         }
-        Ok(semel::connect(&self.settings.store.value).name(person()).await?)
     }
 
     /// The store itself, which has to be there.

@@ -61,6 +61,9 @@ impl Default for Thresholds {
 /// Fewer ended jobs or submissions say nothing about a rate.
 const ENOUGH: i64 = 20;
 
+/// Names that are said before the others are counted.
+const NAMED: usize = 5;
+
 /// Something that is watched, and whether it needs somebody.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Alert {
@@ -126,10 +129,12 @@ fn steps_in_doubt(view: &View) -> Alert {
 }
 
 fn no_worker(view: &View) -> Alert {
-    let paused = |target: Target| {
-        let found = view.settings.iter().find(|(other, _)| *other == target);
-        found.is_some_and(|(_, setting)| setting.is_paused(view.now))
-    };
+    let pauses = view
+        .settings
+        .iter()
+        .filter(|(_, setting)| setting.is_paused(view.now));
+    let pauses: BTreeSet<&Target> = pauses.map(|(target, _)| target).collect();
+    let paused = |target: Target| pauses.contains(&target);
     let waiting = view.stats.lanes.iter().filter(|lane| {
         lane.jobs.get(&State::Queued).copied().unwrap_or(0) > 0
             && view.serving(&lane.task, &lane.queue) == 0
@@ -152,12 +157,21 @@ fn no_worker(view: &View) -> Alert {
             jobs => format!(
                 "{} (task {}) and no live worker serves them",
                 plural(jobs, "job waits", "jobs wait"),
-                tasks.iter().copied().collect::<Vec<_>>().join(", ")
+                some_of(&tasks)
             ),
         },
         value: jobs as f64,
         threshold: 0.0,
         command: format!("semel work --task {first} --exec 'CMD'"),
+    }
+}
+
+/// A few names, and how many more there are: there may be thousands.
+fn some_of(names: &BTreeSet<&str>) -> String {
+    let some: Vec<&str> = names.iter().copied().take(NAMED).collect();
+    match names.len().saturating_sub(NAMED) {
+        0 => some.join(", "),
+        more => format!("{} and {more} more", some.join(", ")),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What every handler is given: the store's client, the settings, what is known and what is bounded.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use tokio::task::JoinSet;
 use crate::alerts::Thresholds;
 use crate::leases::Leases;
 use crate::outbox::Outbox;
+use crate::pulse::Pulse;
 use crate::role::Caller;
 use crate::room::Room;
 use crate::sessions::Sessions;
@@ -77,12 +79,16 @@ pub struct Parts {
     pub room: Room,
     /// What was seen of the store within the last second.
     pub sight: Sight,
+    /// Whether the store takes writes.
+    pub pulse: Pulse,
     /// Who watches.
     pub hub: Hub,
-    /// Leases given out by this process, for its metrics.
+    /// Leases given out by this process, for its metrics and the list of workers.
     pub leases: Leases,
     /// Bulk acts that are being carried out; they end with the server, and can be carried on.
     pub background: Mutex<JoinSet<()>>,
+    /// Which of them this server carries out.
+    pub carried_out: std::sync::Mutex<HashSet<String>>,
     stop: watch::Receiver<bool>,
 }
 
@@ -96,9 +102,11 @@ impl App {
             turns: Turns::default(),
             room: Room::default(),
             sight: Sight::default(),
+            pulse: Pulse::default(),
             hub: Hub::default(),
             leases: Leases::default(),
             background: Mutex::new(JoinSet::new()),
+            carried_out: std::sync::Mutex::default(),
             stop,
         }))
     }

@@ -34,6 +34,10 @@ pub async fn enter(State(app): State<App>, mut request: Request, next: Next) -> 
         Ok(()) => who(&app, &told).await,
         Err(problem) => Err(problem),
     };
+    let op = match admitted {
+        Ok(_) => op(&method, &path),
+        Err(_) => Some("tokens"),
+    };
     // Dropped with the answer: what a handler made of a large body lasts as long as the handler.
     let held = Held::default();
     let response = match admitted {
@@ -47,6 +51,10 @@ pub async fn enter(State(app): State<App>, mut request: Request, next: Next) -> 
         Err(problem) => axum::response::IntoResponse::into_response(problem),
     };
     drop(held);
+    let problem = response.extensions().get::<Problem>();
+    if let (Some(op), Some("store_unavailable")) = (op, problem.map(Problem::code)) {
+        metrics::unanswered(op);
+    }
     let response = finish(app.room.hold_answer(response), &id, page.as_ref());
     let took = begun.elapsed();
     metrics::request(response.status(), took);
@@ -59,6 +67,21 @@ pub async fn enter(State(app): State<App>, mut request: Request, next: Next) -> 
         "request"
     );
     response
+}
+
+/// What is asked of the store, in a word; nothing where whoever submits counts what has no answer.
+fn op(method: &Method, path: &str) -> Option<&'static str> {
+    match path {
+        "/v1/jobs" | "/v1/jobs/batch" if method == Method::POST => None,
+        "/v1/claims" => Some("claim"),
+        "/v1/claims/extend" => Some("extend"),
+        "/v1/claims/settle" => Some("settle"),
+        "/v1/claims/steps" => Some("step"),
+        path if path.starts_with("/v1/events/") && method == Method::POST => None,
+        path if path.starts_with("/v1/guard/") => Some("guard"),
+        _ if is_safe(method) => Some("look"),
+        _ => Some("act"),
+    }
 }
 
 /// What tells who sent a request; the rest of its head is not copied.
@@ -103,6 +126,16 @@ pub async fn allow(wanted: Role, request: Request, next: Next) -> Response {
             )
             .hint("send Authorization: Bearer TOKEN, or sign in at /login"),
         ),
+    }
+}
+
+/// Lets through what has no query string, where none is understood.
+pub async fn without_query(request: Request, next: Next) -> Response {
+    match request.uri().query().filter(|query| !query.is_empty()) {
+        None => next.run(request).await,
+        Some(_) => axum::response::IntoResponse::into_response(Problem::invalid(
+            "the query string is not understood: this route takes none",
+        )),
     }
 }
 

@@ -14,9 +14,11 @@ use axum::response::IntoResponse;
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use semel::{Error, Submitted};
-use semel_core::job::State as JobState;
+use semel_core::job::{Outcome, State as JobState};
 use semel_core::lifecycle::{Refusal, Settle};
 use semel_core::store::{Claimed, WriteOutcome};
+use semel_core::time::Millis;
+use semel_core::view::Job;
 
 use crate::api::Reply;
 use crate::app::App;
@@ -67,11 +69,11 @@ fn describe() {
     );
     describe_counter!(
         "semel_jobs_finished_total",
-        "Jobs whose end was settled through this process"
+        "Jobs that were settled or cancelled one by one through this process"
     );
     describe_counter!(
         "semel_errors_total",
-        "Calls of this process that the store did not answer"
+        "Calls of this process that the store did not answer, by what was to be done"
     );
     describe_counter!(
         "semel_stale_writes_total",
@@ -79,7 +81,7 @@ fn describe() {
     );
     describe_counter!(
         "semel_lease_expirations_total",
-        "Claims of jobs whose lease before had expired"
+        "Jobs that this process handed out again because the lease before had expired"
     );
     describe_counter!(
         "semel_retries_total",
@@ -135,7 +137,7 @@ pub fn submitted(queue: &str, task: &str, answer: Result<&Submitted, &Error>, to
         Err(Error::Invalid(_)) => "invalid",
         Err(Error::Closed { .. }) => "closed",
         Err(_) => {
-            counter!("semel_errors_total", "op" => "submit").increment(1);
+            unanswered("submit");
             "error"
         }
     };
@@ -144,9 +146,19 @@ pub fn submitted(queue: &str, task: &str, answer: Result<&Submitted, &Error>, to
     histogram!("semel_submit_duration_seconds").record(took.as_secs_f64());
 }
 
-/// A key with a ttl was taken.
-pub fn key_ttl(seconds: f64) {
-    histogram!("semel_key_ttl_seconds").record(seconds);
+/// The store did not answer, or did not do what was to be done.
+pub fn unanswered(op: &'static str) {
+    counter!("semel_errors_total", "op" => op).increment(1);
+}
+
+/// If a key was taken with this submission: for how long it was asked to be kept.
+pub fn key_ttl(submitted: &Submitted, ttl: Option<Millis>) {
+    if let Some(ttl) = ttl
+        && submitted.outcome() == Outcome::Accepted
+        && submitted.key().is_some()
+    {
+        histogram!("semel_key_ttl_seconds").record(ttl.as_millis() as f64 / 1_000.0);
+    }
 }
 
 /// A key was looked up.
@@ -159,18 +171,24 @@ pub fn claim_took(took: Duration) {
     histogram!("semel_claim_duration_seconds").record(took.as_secs_f64());
 }
 
-/// Jobs were handed out.
-pub fn claimed(claims: &[Claimed]) {
+/// Jobs were handed out, for the first time with this lease.
+pub fn claimed(claims: &[&Claimed]) {
     let now = clock::now();
     for claim in claims {
         let waited = now.since(claim.job.run_at).as_millis() as f64 / 1_000.0;
         histogram!("semel_queue_wait_seconds", "queue" => bounded("queue", claim.job.queue.as_str()))
             .record(waited);
-        if claim.job.deliveries > 0 {
-            counter!("semel_lease_expirations_total", "task" => bounded("task", claim.job.task.as_str()))
-                .increment(1);
-        }
     }
+}
+
+/// A job was handed out again whose lease before had expired.
+pub fn lease_expired(task: &str) {
+    counter!("semel_lease_expirations_total", "task" => bounded("task", task)).increment(1);
+}
+
+/// Writes were refused, as their lease was lost.
+pub fn stale_writes(n: usize) {
+    counter!("semel_stale_writes_total").increment(n as u64);
 }
 
 /// A batch was settled.
@@ -178,12 +196,26 @@ pub fn settle_took(took: Duration) {
     histogram!("semel_settle_duration_seconds").record(took.as_secs_f64());
 }
 
+/// A job was cancelled by hand.
+pub fn cancelled(job: &Job) {
+    let (queue, task) = (
+        bounded("queue", job.queue.as_str()),
+        bounded("task", job.task.as_str()),
+    );
+    finished(queue, task, JobState::Cancelled);
+}
+
+fn finished(queue: String, task: String, state: JobState) {
+    counter!("semel_jobs_finished_total", "queue" => queue, "task" => task, "state" => state.word())
+        .increment(1);
+}
+
 /// An attempt was settled.
 pub fn settled(said: &Settle, outcome: &WriteOutcome, lease: Option<&Lease>) {
     let state = match outcome {
         WriteOutcome::Ok(state) => *state,
         WriteOutcome::Refused(Refusal::LeaseLost | Refusal::Cancelled) => {
-            counter!("semel_stale_writes_total").increment(1);
+            stale_writes(1);
             return;
         }
         WriteOutcome::NotFound | WriteOutcome::Invalid(_) => return,
@@ -200,8 +232,7 @@ pub fn settled(said: &Settle, outcome: &WriteOutcome, lease: Option<&Lease>) {
         histogram!("semel_run_duration_seconds", "task" => task.clone()).record(lease.age().as_secs_f64());
     }
     if state.is_terminal() {
-        counter!("semel_jobs_finished_total", "queue" => queue, "task" => task, "state" => state.word())
-            .increment(1);
+        finished(queue, task, state);
     } else if matches!(said, Settle::Retry { .. }) && matches!(state, JobState::Scheduled | JobState::Queued)
     {
         counter!("semel_retries_total", "task" => task).increment(1);

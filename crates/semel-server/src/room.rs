@@ -40,17 +40,19 @@ impl Room {
 
     /// Counts a large answer until it is sent, or takes its place with a refusal.
     pub fn hold_answer(&self, response: Response) -> Response {
+        self.hold(response).unwrap_or_else(IntoResponse::into_response)
+    }
+
+    /// The same for whoever has something to do where there is no room. An answer that is counted is not counted again.
+    pub fn hold(&self, response: Response) -> Result<Response, Problem> {
         let length = response.body().size_hint().exact();
         let Some(length) = length.and_then(|length| usize::try_from(length).ok()) else {
-            return response;
+            return Ok(response);
         };
         if length <= SMALL {
-            return response;
+            return Ok(response);
         }
-        let taken = match self.take(length) {
-            Ok(taken) => taken,
-            Err(problem) => return problem.into_response(),
-        };
+        let taken = self.take(length)?;
         let (mut head, body) = response.into_parts();
         // The frames no longer tell how many bytes are to come.
         head.headers
@@ -59,7 +61,7 @@ impl Room {
             let _until_it_is_sent = &taken;
             frame
         });
-        Response::from_parts(head, Body::new(body))
+        Ok(Response::from_parts(head, Body::new(body)))
     }
 }
 
@@ -104,7 +106,7 @@ mod tests {
     async fn an_answer_counts_until_it_is_sent() {
         let room = Room::default();
         let large = || Response::new(Body::from(vec![7; BYTES]));
-        let first = room.hold_answer(large());
+        let first = room.hold_answer(room.hold(large()).expect("all there is"));
         assert_eq!(first.headers()[header::CONTENT_LENGTH], BYTES.to_string());
         let refused = room.hold_answer(large()).extensions_mut().remove::<Problem>();
         assert_eq!(refused.expect("no room").code(), "busy");

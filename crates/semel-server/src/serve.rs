@@ -14,7 +14,7 @@ use axum::Router;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use semel::Client;
+use semel::{Client, Connecting, Retry};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
@@ -23,7 +23,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::app::{App, Settings};
 use crate::serve::patience::Patience;
-use crate::{outbox, sight, stream, table};
+use crate::{outbox, pulse, sight, stream, table};
 
 /// Connections at once; further ones wait in the system's own queue.
 const CONNECTIONS: usize = 4_096;
@@ -35,6 +35,16 @@ const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(20);
 /// How long a round of the relay may go on after a stop. Cut short, it gives the same jobs when it is done again.
 const RELAY_GRACE: Duration = Duration::from_secs(5);
+
+/// Connects to a store as a server should: whoever asks it hears within some five seconds that the store is out of reach,
+/// and can go elsewhere or come again. A client on its own has more patience.
+pub fn connect(url: impl Into<String>) -> Connecting {
+    let retry = Retry {
+        attempts: 2,
+        ..Retry::default()
+    };
+    semel::connect(url).retry(retry).briefly()
+}
 
 /// A server that listens, but does not answer yet.
 #[derive(Debug)]
@@ -76,6 +86,7 @@ impl Server {
         tasks.spawn(stream::watch(self.app.clone()));
         tasks.spawn(keep_up(self.app.clone()));
         tasks.spawn(sight::look_ahead(self.app.clone()));
+        tasks.spawn(pulse::feel(self.app.clone()));
         let mut relay = JoinSet::new();
         relay.spawn(outbox::relay(self.app.clone()));
         let graceful = GracefulShutdown::new();

@@ -3,6 +3,7 @@
 //! A store with millions of keys takes longer to look at than a page may take. Then the last look is shown, which
 //! carries its time, and the next one is taken beside.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -62,6 +63,7 @@ pub struct View {
     pub settings: Vec<(Target, Setting)>,
     /// Live workers.
     pub workers: Vec<WorkerView>,
+    serving: Arc<Serving>,
     /// Schedules.
     pub schedules: Vec<ScheduleView>,
     /// How the outbox stands, if there is one, or why that is not known.
@@ -71,23 +73,66 @@ pub struct View {
 impl View {
     /// How many live workers serve a task in a queue.
     pub fn serving(&self, task: &Name, queue: &Name) -> usize {
-        let serves = |worker: &&WorkerView| worker.serves(task.as_str(), queue.as_str());
-        self.workers.iter().filter(serves).count()
+        let serves = |worker: &&Served| worker.0.as_ref().is_none_or(|queues| queues.contains(queue));
+        self.serving.of(task).filter(serves).count()
+    }
+
+    /// How many live workers serve a task, in whatever queue.
+    pub fn serving_task(&self, task: &Name) -> usize {
+        self.serving.of(task).count()
     }
 
     /// Looks at a store now.
     pub async fn look(client: &semel::Client) -> Result<View, semel::Error> {
         let store = client.store();
         let stats = Arc::new(store.stats().await?);
+        let workers = workers::list(client).await?;
         Ok(View {
             now: clock::now(),
             history: history(store, stats.as_of).await?,
             stats,
             settings: store.settings().await?,
-            workers: workers::list(client).await?,
+            serving: Arc::new(Serving::of_all(&workers)),
+            workers,
             schedules: schedule::list(client).await?,
             outbox: None,
         })
+    }
+}
+
+/// Which workers serve which task. Asked for each of thousands of lanes, it must not go through all that all workers name.
+#[derive(Debug, Default)]
+struct Serving {
+    of_all: Vec<Served>,
+    of_some: HashMap<Name, Vec<Served>>,
+}
+
+/// The queues of a worker; `None`: all.
+#[derive(Clone, Debug)]
+struct Served(Option<Arc<HashSet<Name>>>);
+
+impl Serving {
+    fn of_all(workers: &[WorkerView]) -> Self {
+        let mut serving = Serving::default();
+        for worker in workers {
+            let queues = &worker.info.queues;
+            let queues = (!queues.is_empty()).then(|| Arc::new(queues.iter().cloned().collect()));
+            if worker.info.tasks.is_empty() {
+                serving.of_all.push(Served(queues.clone()));
+            }
+            let tasks: HashSet<&Name> = worker.info.tasks.iter().collect();
+            for task in tasks {
+                let those = serving.of_some.entry(task.clone()).or_default();
+                those.push(Served(queues.clone()));
+            }
+        }
+        serving
+    }
+
+    fn of(&self, task: &Name) -> impl Iterator<Item = &Served> {
+        self.of_all
+            .iter()
+            .chain(self.of_some.get(task).into_iter().flatten())
     }
 }
 

@@ -12,7 +12,9 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::stream;
 use semel_core::ids::JobId;
 use semel_core::job::State as JobState;
+use semel_core::limits;
 use semel_core::store::{JobFilter, LedgerFilter, Page};
+use semel_core::view::LedgerEntry;
 use tokio::sync::broadcast::{self, error::RecvError};
 
 use crate::alerts;
@@ -25,12 +27,14 @@ use crate::wire;
 
 /// How often the store is looked at while somebody watches.
 const EVERY: Duration = Duration::from_millis(500);
-/// The newest jobs and duplicates that are followed.
+/// The newest jobs that are followed, and the duplicates that are looked at first.
 const NEWEST: usize = 100;
+/// Duplicates of one look that are told; of more, only that there were more.
+const TOLD: usize = 1_000;
 /// How often a stream on which nothing happens asks whether its token is still good.
 const ASKED_AGAIN: Duration = Duration::from_secs(5);
-/// What a slow watcher may fall behind.
-const BEHIND: usize = 1_024;
+/// What a slow watcher may fall behind: all that two looks can bring.
+const BEHIND: usize = 4_096;
 
 /// Something that happened.
 #[derive(Clone, Debug)]
@@ -143,7 +147,7 @@ pub async fn watch(app: App) {
             seen = None;
             continue;
         }
-        match Seen::look(&app).await {
+        match Seen::look(&app, seen.as_ref().map(|seen| seen.newest)).await {
             Ok(now) => {
                 if let Some(before) = &seen {
                     now.tell(before, &app.hub);
@@ -158,39 +162,40 @@ pub async fn watch(app: App) {
 struct Seen {
     jobs: Vec<semel_core::view::Job>,
     states: HashMap<JobId, JobState>,
-    duplicates: Vec<semel_core::view::LedgerEntry>,
+    /// Those that were not known before, newest first.
+    duplicates: Vec<LedgerEntry>,
+    /// There were more of them than are told.
+    lagged: bool,
     newest: i64,
     stats: Arc<semel_core::view::Stats>,
     alerts: Vec<alerts::Alert>,
 }
 
 impl Seen {
-    async fn look(app: &App) -> Result<Seen, Problem> {
+    /// Looks; of the ledger, back to the entry that was the newest `known`.
+    async fn look(app: &App, known: Option<i64>) -> Result<Seen, Problem> {
         let store = app.client.store();
         let jobs = store.jobs(JobFilter::default(), Page::first(NEWEST)).await?.items;
-        let duplicates = store
-            .ledger(LedgerFilter::default(), Page::first(NEWEST))
-            .await?
-            .items;
+        let (duplicates, lagged, newest) = absorbed(app, known).await?;
         let view = app.view().await?;
         Ok(Seen {
             states: jobs.iter().map(|job| (job.id.clone(), job.state)).collect(),
-            newest: duplicates.first().map_or(0, |entry| entry.n),
+            newest,
             jobs,
             duplicates,
+            lagged,
             stats: app.stats().await?,
             alerts: alerts::watch(&view, &app.settings.thresholds),
         })
     }
 
     fn tell(&self, before: &Seen, hub: &Hub) {
-        for entry in self
-            .duplicates
-            .iter()
-            .rev()
-            .filter(|entry| entry.n > before.newest)
-        {
-            let bare = semel_core::view::LedgerEntry {
+        if self.lagged {
+            // What is told begins after a gap: whoever needs all of it has to look.
+            hub.tell("lagged", &serde_json::json!({}));
+        }
+        for entry in self.duplicates.iter().rev() {
+            let bare = LedgerEntry {
                 input: None,
                 ..entry.clone()
             };
@@ -208,7 +213,32 @@ impl Seen {
             }
         }
         if self.stats.raw != before.stats.raw || self.stats.jobs != before.stats.jobs {
-            hub.tell("stats", &wire::Stats::from(&*self.stats));
+            hub.tell("stats", &wire::Stats::totals(&self.stats));
         }
     }
+}
+
+/// Submissions absorbed since the newest `known` entry, newest first; whether there were more than are told; and the
+/// newest of all. Who begins to watch is told of none.
+async fn absorbed(app: &App, known: Option<i64>) -> Result<(Vec<LedgerEntry>, bool, i64), Problem> {
+    let store = app.client.store();
+    let mut found = store.ledger(LedgerFilter::default(), Page::first(NEWEST)).await?;
+    let newest = found.items.first().map_or(0, |entry| entry.n);
+    let Some(known) = known else {
+        return Ok((Vec::new(), false, newest));
+    };
+    let mut entries = std::mem::take(&mut found.items);
+    let is_new = |entry: &LedgerEntry| entry.n > known;
+    while entries.len() <= TOLD
+        && entries.last().is_some_and(is_new)
+        && let Some(cursor) = found.next_cursor.take()
+    {
+        let page = Page::after(cursor, limits::PAGE.min(TOLD + 1 - entries.len()));
+        found = store.ledger(LedgerFilter::default(), page).await?;
+        entries.append(&mut found.items);
+    }
+    entries.retain(is_new);
+    let lagged = entries.len() > TOLD;
+    entries.truncate(TOLD);
+    Ok((entries, lagged, newest))
 }

@@ -393,9 +393,9 @@ fn operating_routes() -> Vec<Route> {
             operations::start,
         )
         .takes::<operations::OperationSaid>()
-        .gives::<wire::Operation<'_>>(200, "The plan; nothing was done")
+        .gives::<wire::Operation<'_>>(200, "The plan; nothing was done, or all of it before")
         .gives::<wire::Operation<'_>>(202, "It is being carried out")
-        .refuses(&["not_found"]),
+        .refuses(&["not_found", "under_way"]),
         get(
             "/v1/operations",
             Read,
@@ -419,7 +419,7 @@ fn operating_routes() -> Vec<Route> {
         )
         .may_take::<Why>()
         .gives::<wire::Operation<'_>>(200, "It is stopped; what was done stays done")
-        .refuses(&["not_found"]),
+        .refuses(&["not_found", "terminal"]),
         get("/v1/keys", Read, "Find keys", keys::list)
             .asks::<query::KeysQuery>()
             .lists::<wire::KeyRow<'_>>("Keys, those taken last first"),
@@ -546,7 +546,8 @@ fn server_routes() -> Vec<Route> {
             .lists::<tokens::TokenRow<'_>>("Tokens, without the tokens"),
         post("/v1/tokens", Admin, "Make a token", tokens::create)
             .takes::<tokens::TokenSaid>()
-            .gives::<tokens::MadeToken<'_>>(201, "The token: it is said once"),
+            .gives::<tokens::MadeToken<'_>>(201, "The token: it is said once")
+            .refuses(&["not_unique"]),
         delete(
             "/v1/tokens/{id}",
             Admin,
@@ -558,7 +559,7 @@ fn server_routes() -> Vec<Route> {
         .refuses(&["not_found"]),
         open("/healthz", "Whether the process answers", seeing::healthz)
             .gives::<seeing::Health>(200, "It does"),
-        open("/readyz", "Whether the store answers", seeing::readyz)
+        open("/readyz", "Whether the store takes writes", seeing::readyz)
             .gives::<seeing::Health>(200, "It does")
             .refuses(&["busy"]),
         get("/metrics", Read, "Metrics for Prometheus", metrics::show).gives_other("text/plain", "Metrics"),

@@ -22,6 +22,8 @@ use crate::{clock, ids};
 
 /// The kind of document a token is.
 const KIND: &str = "token";
+/// What is wrong where a name is taken.
+pub const NAME: &str = "name of a token";
 /// What every token begins with, so that scanners for leaked secrets find it.
 const PREFIX: &str = "semel_";
 /// Hex digits of a token's id.
@@ -83,7 +85,7 @@ pub async fn create(client: &Client, new: NewToken) -> Result<(TokenRecord, Stri
         .find(|known| known.name == new.name);
     match namesake {
         Some(known) if known.is_good() => {
-            return Err(Invalid::new("name of a token", "one that no other token has")
+            return Err(Invalid::new(NAME, "one that no other token has")
                 .found(new.name.as_str())
                 .into());
         }

@@ -34,7 +34,7 @@ mod watch;
 mod writer;
 
 pub use clock::host as host_clock;
-pub use open::{Options, SCHEMA, Synchronous};
+pub use open::{Options, Patience, SCHEMA, Synchronous};
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! Opening the file: what is refused, how it is set up, which schema it has (contract 9.3).
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
@@ -10,6 +11,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use semel_core::error::StoreError;
 use semel_core::ids::Name;
 
+use crate::clock;
 use crate::fail::{Fail, translate};
 use crate::statements;
 
@@ -21,6 +23,9 @@ const APPLICATION: i64 = 0x5365_6d6c;
 
 /// The first SQLite without the WAL-reset corruption race.
 const OLDEST_SQLITE: i32 = 3_051_003;
+
+/// How long one who is in a hurry waits for others.
+const BRIEF: Duration = Duration::from_secs(2);
 
 /// How hard a commit is pressed onto the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -44,6 +49,16 @@ impl Synchronous {
     }
 }
 
+/// How long a call waits for other processes that hold the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Patience {
+    /// Ten seconds and more: for whoever has nothing better to do than to wait. The default.
+    #[default]
+    Long,
+    /// Two seconds: for a server, whose callers are better told.
+    Brief,
+}
+
 /// How to open.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -61,6 +76,8 @@ pub struct Options {
     pub readers: usize,
     /// Another SQLite VFS than the system's.
     pub vfs: Option<String>,
+    /// How long a call waits for other processes.
+    pub patience: Patience,
 }
 
 impl Options {
@@ -74,6 +91,7 @@ impl Options {
             cache_mib: 16,
             readers: 2,
             vfs: None,
+            patience: Patience::Long,
         }
     }
 }
@@ -140,7 +158,10 @@ fn connect(options: &Options, create: bool) -> Result<Connection, Fail> {
         Some(vfs) => Connection::open_with_flags_and_vfs(&options.path, flags, vfs.as_str())?,
         None => Connection::open_with_flags(&options.path, flags)?,
     };
-    connection.busy_handler(Some(wait_for_others))?;
+    connection.busy_handler(Some(match options.patience {
+        Patience::Long => wait_for_others,
+        Patience::Brief => wait_briefly,
+    }))?;
     // Plans do not depend on values here; without this some statements are prepared anew at every commit.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.set_prepared_statement_cache_capacity(statements::COUNT + 32);
@@ -164,6 +185,20 @@ fn wait_for_others(tries: i32) -> bool {
     let nap = if tries < 50 { 200 } else { 2_000 };
     std::thread::sleep(Duration::from_micros(nap));
     tries < 5_000
+}
+
+/// The same for at most [`BRIEF`], by the clock: on a busy machine naps are longer than they should be.
+fn wait_briefly(tries: i32) -> bool {
+    thread_local! {
+        static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
+    }
+    let now = clock::instant();
+    let begun = match BEGUN.get() {
+        Some(begun) if tries > 0 => begun,
+        _ => now,
+    };
+    BEGUN.set(Some(begun));
+    wait_for_others(tries) && now.duration_since(begun) < BRIEF
 }
 
 fn prepare_file(connection: &Connection, options: &Options) -> Result<(), Fail> {

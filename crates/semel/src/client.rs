@@ -42,6 +42,7 @@ pub(crate) struct Options {
     pub(crate) retry: Retry,
     pub(crate) spool: Option<Spool>,
     pub(crate) hide_keys: bool,
+    pub(crate) brief: bool,
 }
 
 impl Client {

@@ -103,6 +103,13 @@ impl Connecting {
         self
     }
 
+    /// Waits two seconds instead of ten and more while another process holds the file of an embedded store: for a server,
+    /// whose callers are better told than kept.
+    pub fn briefly(mut self) -> Self {
+        self.options.brief = true;
+        self
+    }
+
     /// Keeps submissions on this disk while the store is out of reach, and sends them afterwards (contract 3.4).
     pub fn spool(mut self, spool: Spool) -> Self {
         self.options.spool = Some(spool);
@@ -118,7 +125,7 @@ impl Connecting {
     async fn connect(self) -> Result<Client, Error> {
         let name = self.name.map(Name::new).transpose()?;
         let (store, shown) = match self.to {
-            To::Url(url) => open_url(&url, self.how, self.options.spool.is_some()).await?,
+            To::Url(url) => open_url(&url, self.how, &self.options).await?,
             To::Store(store) => {
                 let shown = store.capabilities().name.to_owned();
                 (store, shown)
@@ -142,7 +149,12 @@ impl IntoFuture for Connecting {
 
 /// Opens the store a URL names; says where it is, for people. Whoever can do without it for a while does not
 /// need it to be there at once.
-async fn open_url(url: &str, how: Connect, patient: bool) -> Result<(Arc<dyn Store>, String), StoreError> {
+async fn open_url(
+    url: &str,
+    how: Connect,
+    options: &Options,
+) -> Result<(Arc<dyn Store>, String), StoreError> {
+    let (patient, brief) = (options.spool.is_some(), options.brief);
     let url = StoreUrl::parse(url)?;
     let mut shown = url.clone();
     if shown.scheme() == "sqlite"
@@ -150,21 +162,25 @@ async fn open_url(url: &str, how: Connect, patient: bool) -> Result<(Arc<dyn Sto
     {
         shown.move_to(path.display().to_string());
     }
-    let store: Arc<dyn Store> = match open(url.clone(), how).await {
+    let store: Arc<dyn Store> = match open(url.clone(), how, brief).await {
         Err(error) if patient && error.is_retryable() => {
             tracing::warn!(%error, store = %shown, "the store is out of reach: submissions wait in the spool");
             let namespace = url.clone().namespace()?;
-            Arc::new(Later::new(namespace, move || Box::pin(open(url.clone(), how))))
+            Arc::new(Later::new(namespace, move || {
+                Box::pin(open(url.clone(), how, brief))
+            }))
         }
         opened => opened?,
     };
     Ok((store, shown.to_string()))
 }
 
-async fn open(url: StoreUrl, how: Connect) -> Result<Arc<dyn Store>, StoreError> {
+async fn open(url: StoreUrl, how: Connect, brief: bool) -> Result<Arc<dyn Store>, StoreError> {
+    #[cfg(not(feature = "sqlite"))]
+    let _ = brief;
     match url.scheme() {
         #[cfg(feature = "sqlite")]
-        "sqlite" => open_sqlite(url, how).await,
+        "sqlite" => open_sqlite(url, how, brief).await,
         "memory" => memory::open(url, how),
         #[cfg(feature = "redis")]
         "redis" | "rediss" | "redis+cluster" | "rediss+cluster" | "redis+sentinel" | "rediss+sentinel" => {
@@ -177,8 +193,8 @@ async fn open(url: StoreUrl, how: Connect) -> Result<Arc<dyn Store>, StoreError>
 }
 
 #[cfg(feature = "sqlite")]
-async fn open_sqlite(mut url: StoreUrl, how: Connect) -> Result<Arc<dyn Store>, StoreError> {
-    use semel_sqlite::{Options, SqliteStore, Synchronous};
+async fn open_sqlite(mut url: StoreUrl, how: Connect, brief: bool) -> Result<Arc<dyn Store>, StoreError> {
+    use semel_sqlite::{Options, Patience, SqliteStore, Synchronous};
 
     if url.place().is_empty() {
         return Err(Invalid::new("sqlite: without a file", "sqlite:FILE, such as sqlite:semel.db").into());
@@ -186,6 +202,9 @@ async fn open_sqlite(mut url: StoreUrl, how: Connect) -> Result<Arc<dyn Store>, 
     let mut options = Options::new(url.place());
     options.create = how == Connect::Create;
     options.namespace = url.namespace()?;
+    if brief {
+        options.patience = Patience::Brief;
+    }
     options.synchronous = match url.option("synchronous")?.as_deref() {
         None | Some("full") => Synchronous::Full,
         Some("normal") => Synchronous::Normal,

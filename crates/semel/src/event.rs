@@ -112,6 +112,8 @@ pub struct Sending {
 pub struct Delivered {
     /// The task that subscribed.
     pub task: Name,
+    /// Where its jobs wait, if it says so.
+    pub queue: Option<String>,
     /// Its job, or why it has none.
     pub submitted: Result<Submitted, Error>,
 }
@@ -150,6 +152,7 @@ impl Sending {
         Ok(delivered
             .map(|(subscriber, submitted)| Delivered {
                 task: subscriber.task,
+                queue: subscriber.queue,
                 submitted,
             })
             .collect())

@@ -60,7 +60,7 @@ pub struct ServeArgs {
 
 /// Serves until told to stop.
 pub async fn run(args: ServeArgs, session: &Session) -> Result<Exit, Problem> {
-    let client = session.create().await?;
+    let client = session.create_to_serve().await?;
     serve(&args, client, session).await
 }
 

@@ -6,8 +6,11 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use semel::Subscriber;
+use semel::{Delivered, Subscriber};
+use semel_core::dedup::Hold;
 use semel_core::json::Json;
+use semel_core::limits;
+use semel_core::time::Millis;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -16,7 +19,7 @@ use crate::app::App;
 use crate::ask::{MaybeSaid, Named, NamedTwice, Said};
 use crate::problem::Problem;
 use crate::role::{Caller, Role};
-use crate::wire;
+use crate::{clock, metrics, wire};
 
 /// Something that happened.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -53,6 +56,7 @@ pub async fn send(
         None => app.client.clone(),
     };
     let event = client.event(name);
+    let is_keyed = said.idempotency_key.is_some();
     let mut sending = match said.idempotency_key {
         Some(key) => event.send_idempotent(key, &said.input),
         None if said.idempotency_ttl_ms.is_some() => {
@@ -62,13 +66,23 @@ pub async fn send(
         }
         None => event.send(&said.input),
     };
+    let ttl = is_keyed.then(|| match said.idempotency_ttl_ms {
+        Some(ttl) => Duration::from_millis(ttl).into(),
+        None => Hold::DEFAULT_WINDOW,
+    });
     if let Some(ttl) = said.idempotency_ttl_ms {
         sending = sending.ttl(Duration::from_millis(ttl));
     }
     if said.allow_none.unwrap_or(false) {
         sending = sending.allow_none();
     }
-    let delivered = sending.await?;
+    let begun = clock::instant();
+    let delivered = sending.await.inspect_err(|error| {
+        if let semel::Error::Store(_) | semel::Error::StoreUnavailable { .. } = error {
+            metrics::unanswered("submit");
+        }
+    })?;
+    count(&delivered, ttl, begun.elapsed());
     let results = delivered.iter().map(|one| wire::Delivery {
         task: &one.task,
         answer: one
@@ -81,6 +95,18 @@ pub async fn send(
     ok(&Deliveries {
         results: results.collect(),
     })
+}
+
+/// A job per subscriber is a submission each.
+fn count(delivered: &[Delivered], ttl: Option<Millis>, took: Duration) {
+    let default = limits::default_queue();
+    for one in delivered {
+        let queue = one.queue.as_deref().unwrap_or(default.as_str());
+        metrics::submitted(queue, one.task.as_str(), one.submitted.as_ref(), took);
+        if let Ok(submitted) = &one.submitted {
+            metrics::key_ttl(submitted, ttl);
+        }
+    }
 }
 
 /// Where inputs differ is for those who may read.

@@ -6,6 +6,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use semel_core::ids::JobId;
+use semel_core::job::State as JobState;
 use semel_core::limits;
 use semel_core::store::{JobFilter, Page, log_feed};
 use semel_core::view::{Job, Listing};
@@ -19,12 +20,12 @@ use crate::app::App;
 use crate::ask::{Asked, MaybeSaid, Named};
 use crate::problem::Problem;
 use crate::role::Caller;
-use crate::{redact, wire};
+use crate::{metrics, redact, wire};
 
 /// Jobs that are looked at before the size of the others is guessed.
 const FIRST: usize = 50;
 /// What the jobs of an answer carry, about.
-const ANSWER_BYTES: usize = 8 * 1024 * 1024;
+pub const ANSWER_BYTES: usize = 8 * 1024 * 1024;
 
 /// `GET /v1/jobs`
 pub async fn list(State(app): State<App>, Asked(query): Asked<JobsQuery>) -> Reply {
@@ -117,6 +118,17 @@ pub async fn cancel(
 ) -> Reply {
     let id = JobId::new(id)?;
     let acted = app.operator(&caller, why.reason.as_deref()).cancel(&id).await?;
+    // It is cancelled; that its queue and task cannot be counted is no reason to say otherwise.
+    let found = app
+        .client
+        .store()
+        .jobs_by_id(std::slice::from_ref(&acted.id))
+        .await;
+    for job in found.into_iter().flatten().flatten() {
+        if job.state == JobState::Cancelled {
+            metrics::cancelled(&job);
+        }
+    }
     app.look_again().await;
     ok(&wire::Acted::new(&id, &acted))
 }
@@ -176,7 +188,7 @@ pub async fn page_of(app: &App, filter: JobFilter, wanted: Page) -> Result<Listi
 }
 
 /// Bytes a job brings into an answer that others do not.
-fn carried(job: &Job) -> usize {
+pub fn carried(job: &Job) -> usize {
     let optional = [&job.output, &job.meta];
     let optional = optional.into_iter().flatten().map(|json| json.as_str().len());
     job.input.as_str().len() + optional.sum::<usize>()

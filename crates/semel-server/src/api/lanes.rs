@@ -38,11 +38,7 @@ pub async fn tasks(State(app): State<App>) -> Reply {
     let view = app.view().await?;
     let rows = task_sums(&view).into_iter().map(|sum| {
         let setting = setting(&view, &Target::Task(sum.name.clone()));
-        let serves = view
-            .workers
-            .iter()
-            .filter(|worker| worker.info.tasks.contains(&sum.name));
-        wire::TaskRow::new(&sum, &setting, serves.count(), view.now)
+        wire::TaskRow::new(&sum, &setting, view.serving_task(&sum.name), view.now)
     });
     ok(&wire::List::whole(rows))
 }
@@ -56,14 +52,13 @@ pub fn queue_sums(view: &View) -> Vec<Sum> {
     with_names(lanes::by_queue(&view.stats.lanes), set)
 }
 
-/// Tasks with numbers, those that are only set, and those that are only served.
+/// Tasks with numbers, and those that are only set. What only a worker names is no task yet: it could name anything.
 pub fn task_sums(view: &View) -> Vec<Sum> {
     let set = view.settings.iter().filter_map(|(target, _)| match target {
         Target::Task(name) => Some(name),
         Target::All | Target::Queue(_) => None,
     });
-    let served = view.workers.iter().flat_map(|worker| &worker.info.tasks);
-    with_names(lanes::by_task(&view.stats.lanes), set.chain(served))
+    with_names(lanes::by_task(&view.stats.lanes), set)
 }
 
 fn with_names<'a>(mut sums: Vec<Sum>, names: impl Iterator<Item = &'a Name>) -> Vec<Sum> {

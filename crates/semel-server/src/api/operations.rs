@@ -1,5 +1,8 @@
 //! Bulk acts: a plan first, then its progress (contract 6.6).
 
+use std::collections::HashSet;
+use std::sync::{MutexGuard, PoisonError};
+
 use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -133,14 +136,26 @@ pub async fn start(
     if said.rate_per_s == Some(0) {
         return Err(Problem::invalid("rate_per_s: allowed is at least 1"));
     }
-    carry_out(&app, operator, &planned, said.rate_per_s).await;
+    if matches!(planned.status, Status::Done | Status::Aborted) {
+        return ok(&wire::Operation::from(&planned));
+    }
+    carry_out(&app, operator, &planned, said.rate_per_s).await?;
     json(StatusCode::ACCEPTED, &wire::Operation::from(&planned))
 }
 
 /// Carries a plan out while the caller goes on; if the server ends before, it can be carried on.
-async fn carry_out(app: &App, operator: Operator, planned: &Operation, rate: Option<u32>) {
-    if matches!(planned.status, Status::Done | Status::Aborted) {
-        return;
+async fn carry_out(
+    app: &App,
+    operator: Operator,
+    planned: &Operation,
+    rate: Option<u32>,
+) -> Result<(), Problem> {
+    // Whoever carries it out on another server keeps a document for as long as it does.
+    let turn = Name::new("operation_turn")?;
+    let elsewhere = app.client.store().document(&turn, &planned.id).await?;
+    if elsewhere.is_some() || !carried_out(app).insert(planned.id.clone()) {
+        let id = planned.id.clone();
+        return Err(semel::Error::UnderWay { id }.into());
     }
     let carrying = operator.carry_out(&planned.id);
     let carrying = rate
@@ -154,8 +169,14 @@ async fn carry_out(app: &App, operator: Operator, planned: &Operation, rate: Opt
         if let Err(error) = carrying.await {
             tracing::warn!(%error, operation = id, "a bulk act was not carried out to its end");
         }
+        carried_out(&app_then).remove(&id);
         app_then.look_again().await;
     });
+    Ok(())
+}
+
+fn carried_out(app: &App) -> MutexGuard<'_, HashSet<String>> {
+    app.carried_out.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// `GET /v1/operations`
@@ -200,6 +221,15 @@ pub async fn abort(
     Named(id): Named,
     MaybeSaid(why): MaybeSaid<Why>,
 ) -> Reply {
-    let operation = app.operator(&caller, why.reason.as_deref()).abort(&id).await?;
+    let found = app.client.operation(&id).await?;
+    let operation = match found.status {
+        Status::Done => return Err(Problem::new("terminal", format!("operation {id} is done"))),
+        // It is as it was asked to be: nothing was done that would be worth a record.
+        Status::Aborted => found,
+        Status::Planned | Status::Running => {
+            let operator = app.operator(&caller, why.reason.as_deref());
+            operator.abort(&id).await?
+        }
+    };
     ok(&wire::Operation::from(&operation))
 }

@@ -59,11 +59,8 @@ pub async fn one(
     let begun = clock::instant();
     let submitted = app.client.submit_request(request).await;
     metrics::submitted(&facts.queue, &facts.task, submitted.as_ref(), begun.elapsed());
-    if let (Ok(submitted), Some(ttl)) = (&submitted, facts.ttl)
-        && submitted.outcome() == Outcome::Accepted
-        && submitted.key().is_some()
-    {
-        metrics::key_ttl(ttl.as_millis() as f64 / 1_000.0);
+    if let Ok(submitted) = &submitted {
+        metrics::key_ttl(submitted, facts.ttl);
     }
     let submitted = submitted.map_err(|error| refused(error, &caller))?;
     let ended = match wait {
@@ -172,6 +169,9 @@ pub async fn batch(
         };
         let submitted = answers.next().expect("one answer per submission");
         metrics::submitted(&facts.queue, &facts.task, submitted.as_ref(), took);
+        if let Ok(submitted) = &submitted {
+            metrics::key_ttl(submitted, facts.ttl);
+        }
         submitted
             .map(|submitted| (submitted, facts))
             .map_err(|error| refused(error, &caller))

@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use semel_core::error::Invalid;
 use semel_core::ids::Name;
+use semel_core::limits;
 use semel_core::time::Millis;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -13,6 +14,7 @@ use utoipa::ToSchema;
 use crate::api::{Reply, Why, json, ok};
 use crate::app::App;
 use crate::ask::{MaybeSaid, Named, Said};
+use crate::problem::Problem;
 use crate::role::{Caller, Role};
 use crate::tokens::{self, NewToken, TokenRecord};
 use crate::wire::{self, words};
@@ -86,7 +88,7 @@ pub struct TokenSaid {
     #[serde(default)]
     #[schema(value_type = Vec<String>)]
     queues: Vec<Name>,
-    /// How long it is good; for ever where nothing is said.
+    /// How long it is good, at most ten years; for ever where nothing is said.
     ttl_ms: Option<i64>,
     /// Why.
     reason: Option<String>,
@@ -98,8 +100,18 @@ pub async fn create(
     Extension(caller): Extension<Caller>,
     Said(said): Said<TokenSaid>,
 ) -> Reply {
-    if said.ttl_ms.is_some_and(|ttl| ttl < 1_000) {
-        return Err(Invalid::new("ttl_ms", "at least 1000").into());
+    let longest = limits::LONGEST.as_millis();
+    if let Some(ttl) = said.ttl_ms
+        && !(1_000..=longest).contains(&ttl)
+    {
+        let allowed = format!("1000 to {longest}, which is ten years");
+        return Err(Invalid::new("ttl_ms", allowed).found(ttl.to_string()).into());
+    }
+    if caller.token.is_none() && !said.roles.contains(&Role::Admin) {
+        return Err(Problem::invalid(
+            "the first token has to have the role admin: it closes the door behind it",
+        )
+        .hint("make one for whoever administers this server, and then the others with it"));
     }
     let new = NewToken {
         name: said.name,
@@ -110,7 +122,13 @@ pub async fn create(
     let subject = format!("token {}", new.name);
     let operator = app.operator(&caller, said.reason.as_deref());
     let creating = tokens::create(&app.client, new);
-    let (record, token) = operator.on_record("create_token", &subject, creating).await?;
+    let made = operator.on_record("create_token", &subject, creating).await;
+    let (record, token) = made.map_err(|error| match error {
+        semel::Error::Invalid(invalid) if invalid.what == tokens::NAME => {
+            Problem::from(invalid).coded("not_unique")
+        }
+        error => error.into(),
+    })?;
     app.keyring.forget().await;
     json(StatusCode::CREATED, &MadeToken::new(&record, token))
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use semel_core::counters::Counter;
 use semel_core::dedup::HoldKind;
 use semel_core::store::Target;
 
@@ -16,13 +17,12 @@ const MOST: usize = 2_000;
 /// The metrics of the store as Prometheus reads them.
 pub async fn render(app: &App) -> String {
     let mut page = Page::default();
-    match fill(app, &mut page).await {
-        Ok(()) => page.one("semel_store_up", "Whether the store answers", 1.0),
-        Err(_) => {
-            page = Page::default();
-            page.one("semel_store_up", "Whether the store answers", 0.0);
-        }
+    let (filled, written) = tokio::join!(fill(app, &mut page), app.takes_writes());
+    if filled.is_err() {
+        page = Page::default();
     }
+    let up = f64::from(u8::from(filled.is_ok() && written.is_ok()));
+    page.one("semel_store_up", "Whether the store answers and takes writes", up);
     page.0
 }
 
@@ -92,6 +92,11 @@ async fn fill(app: &App, page: &mut Page) -> Result<(), Problem> {
         "Steps whose effect may have happened",
         stats.steps_in_doubt as f64,
     );
+    page.one(
+        "semel_store_stale_writes",
+        "Writes ever refused because a newer lease existed",
+        stats.raw.get(Counter::StaleWrites) as f64,
+    );
     if let Some(Ok(outbox)) = &view.outbox {
         page.one(
             "semel_store_outbox_pending",
@@ -109,14 +114,19 @@ async fn fill(app: &App, page: &mut Page) -> Result<(), Problem> {
             outbox.parked as f64,
         );
     }
-    let mut workers: BTreeMap<(String, String), f64> = BTreeMap::new();
+    let mut workers: BTreeMap<(&str, &str), f64> = BTreeMap::new();
     for worker in &view.workers {
-        let version = worker.info.version.clone().unwrap_or_default();
-        for task in &worker.info.tasks {
-            *workers.entry((task.to_string(), version.clone())).or_default() += 1.0;
+        let version = worker.info.version.as_deref().unwrap_or_default();
+        let tasks = worker.info.tasks.iter().map(|task| task.as_str());
+        let all = worker.info.tasks.is_empty().then_some("*");
+        for task in tasks.chain(all) {
+            *workers.entry((task, version)).or_default() += 1.0;
         }
     }
-    let mut serving = Metric::new("semel_store_workers", "Live workers by task and version");
+    let mut serving = Metric::new(
+        "semel_store_workers",
+        "Live workers by task and version; * is one that serves all tasks",
+    );
     for ((task, version), n) in &workers {
         serving.add(&[("task", task), ("version", version)], *n);
     }

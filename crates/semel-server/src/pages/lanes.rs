@@ -1,14 +1,20 @@
 //! Queues and tasks, with their levers.
 
+use std::cmp::Reverse;
+use std::collections::HashSet;
+
 use axum::Extension;
 use axum::extract::State;
 use maud::{Markup, html};
+use semel_core::counters::Counter;
 use semel_core::job::State as JobState;
 use semel_core::store::{Setting, Target};
+use serde::Deserialize;
 
 use crate::api::Reply;
 use crate::api::lanes::{queue_sums, setting, task_sums};
 use crate::app::App;
+use crate::ask::Asked;
 use crate::lanes::Sum;
 use crate::pages::layout;
 use crate::pages::parts::{path, table, until, when};
@@ -17,9 +23,25 @@ use crate::sight::View;
 use crate::text::{count, percent};
 use crate::when::span;
 
+/// Queues, and tasks, on the page: there may be thousands.
+const SHOWN: usize = 200;
+
+/// Which queues and tasks.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LanesQuery {
+    /// Whose name contains this text.
+    name: Option<String>,
+}
+
 /// `GET /queues`
-pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>) -> Reply {
+pub async fn page(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Asked(query): Asked<LanesQuery>,
+) -> Reply {
     let view = app.view().await?;
+    let name = query.name.as_deref().unwrap_or_default().trim();
     let operates = caller.may(Role::Operate);
     let heads = [
         "Name",
@@ -32,21 +54,50 @@ pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>) 
         "Set",
         "Levers",
     ];
-    let queues = queue_sums(&view)
+    let set: HashSet<&Target> = view.settings.iter().map(|(target, _)| target).collect();
+    let is_set = |sum: &Sum| set.contains(&Target::Queue(sum.name.clone()));
+    let (queues, more_queues) = busiest(queue_sums(&view), name, is_set);
+    let is_set = |sum: &Sum| set.contains(&Target::Task(sum.name.clone()));
+    let (tasks, more_tasks) = busiest(task_sums(&view), name, is_set);
+    let is_long = !name.is_empty() || more_queues + more_tasks > 0;
+    let queues = queues
         .into_iter()
         .map(|sum| line(&view, &sum, "queues", Target::Queue(sum.name.clone()), operates));
-    let tasks = task_sums(&view)
+    let tasks = tasks
         .into_iter()
         .map(|sum| line(&view, &sum, "tasks", Target::Task(sum.name.clone()), operates));
     let all = setting(&view, &Target::All);
     let body = html! {
+        @if is_long {
+            form method="get" action="/queues" role="search" {
+                label { "Name contains" input type="text" name="name" value=(name); }
+                button type="submit" { "Find" }
+            }
+        }
         div id="lanes" data-live {
             @if operates { p { (levers("", &all, &view, "everything")) } }
-            h2 { "Queues" } (table(&heads, queues.collect(), "No queue has been seen yet."))
-            h2 { "Tasks" } (table(&heads, tasks.collect(), "No task has been seen yet."))
+            h2 { "Queues" } (table(&heads, queues.collect(), "No queue has been seen yet.")) (others(more_queues))
+            h2 { "Tasks" } (table(&heads, tasks.collect(), "No task has been seen yet.")) (others(more_tasks))
         }
     };
     Ok(layout::page(&app, &caller, "/queues", "Queues and tasks", body))
+}
+
+/// Those whose name contains a text, at most [`SHOWN`]: what somebody has set, then those with most to do; and how many
+/// others there are.
+fn busiest(mut sums: Vec<Sum>, name: &str, is_set: impl Fn(&Sum) -> bool) -> (Vec<Sum>, usize) {
+    sums.retain(|sum| sum.name.as_str().contains(name));
+    let more = sums.len().saturating_sub(SHOWN);
+    if more > 0 {
+        sums.sort_by_cached_key(|sum| Reverse((is_set(sum), sum.open(), sum.counts.get(Counter::Accepted))));
+        sums.truncate(SHOWN);
+        sums.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+    (sums, more)
+}
+
+fn others(more: usize) -> Markup {
+    html! { @if more > 0 { p.quiet { "Those with most to do are shown; " (count(i64::try_from(more).unwrap_or(i64::MAX))) " more can be found by name." } } }
 }
 
 fn line(view: &View, sum: &Sum, kind: &str, target: Target, operates: bool) -> Markup {
@@ -54,12 +105,12 @@ fn line(view: &View, sum: &Sum, kind: &str, target: Target, operates: bool) -> M
     let filter = if kind == "queues" { "queue" } else { "task" };
     let jobs = format!("/jobs?{filter}={}", path(sum.name.as_str()));
     html! {
-        td.wide.name { a href=(jobs) { (sum.name) } @if kind == "tasks" && sum.in_state(JobState::Queued) > 0 && !view.workers.iter().any(|worker| worker.info.tasks.contains(&sum.name)) { " " span.state.failed { "no worker" } } }
+        td.wide.name { a href=(jobs) { (sum.name) } @if kind == "tasks" && sum.in_state(JobState::Queued) > 0 && view.serving_task(&sum.name) == 0 { " " span.state.failed { "no worker" } } }
         td.num data-head="waiting" { (count(sum.in_state(JobState::Queued))) }
         td.nowrap data-head="oldest" { (sum.oldest_waiting.map(|at| span(view.stats.as_of.since(at))).unwrap_or_else(|| "–".to_owned())) }
         td.num data-head="running" { (count(sum.in_state(JobState::Running))) }
-        td.num data-head="completed" { (count(sum.counts.get(semel_core::counters::Counter::Completed))) }
-        td.num data-head="failed" { (count(sum.counts.get(semel_core::counters::Counter::Failed))) }
+        td.num data-head="completed" { (count(sum.counts.get(Counter::Completed))) }
+        td.num data-head="failed" { (count(sum.counts.get(Counter::Failed))) }
         td.num data-head="absorbed" { (count(sum.counts.duplicates())) " (" (percent(sum.counts.hit_ratio())) ")" }
         td.wide { (words(&set, view)) }
         td.wide { @if operates { (levers(&format!("/{kind}/{}", path(sum.name.as_str())), &set, view, sum.name.as_str())) } }

@@ -63,8 +63,8 @@ codes! {
     "duplicate_rejected" 409 "The key is held",
         "The policy rejects duplicates, and the job in holder has the key. Also the answer to a retry or replay whose key another job holds.",
         "Use the holder, wait until it has ended, or use another key.";
-    "terminal" 409 "The job has ended",
-        "A job that has ended is final; its state is in state.",
+    "terminal" 409 "It has ended",
+        "A job that has ended is final; its state is in state. So is a bulk act that is done.",
         "Retry a failed or cancelled job, replay a dead letter, or submit again.";
     "not_terminal" 409 "The job has not ended",
         "Only a failed or cancelled job can be retried or replayed, only one that has ended can be deleted.",

@@ -8,6 +8,7 @@ use semel_core::job::State;
 use semel_core::json::Json;
 use semel_core::view;
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::wire::{Job, Moment, words};
@@ -44,8 +45,7 @@ pub struct Operation<'a> {
     action: Action,
     #[schema(value_type = words::OperationStatus)]
     status: Status,
-    #[schema(value_type = serde_json::Value)]
-    filter: &'a Json,
+    filter: Value,
     #[schema(value_type = String)]
     actor: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,8 +57,7 @@ pub struct Operation<'a> {
     by_state: &'a BTreeMap<State, u64>,
     #[schema(value_type = BTreeMap<String, u64>)]
     by_task: &'a BTreeMap<Name, u64>,
-    #[schema(value_type = Vec<SampleRow>)]
-    samples: &'a [Sample],
+    samples: Vec<SampleRow<'a>>,
     collisions: u64,
     collisions_complete: bool,
     done: u64,
@@ -82,14 +81,14 @@ impl<'a> From<&'a semel::Operation> for Operation<'a> {
             id: &operation.id,
             action: operation.action,
             status: operation.status,
-            filter: &operation.filter,
+            filter: without_nulls(&operation.filter),
             actor: &operation.actor,
             reason: operation.reason.as_deref(),
             total: operation.total,
             ineligible: operation.ineligible,
             by_state: &operation.by_state,
             by_task: &operation.by_task,
-            samples: &operation.samples,
+            samples: operation.samples.iter().map(SampleRow::from).collect(),
             collisions: operation.collisions,
             collisions_complete: operation.collisions_complete,
             done: progress.done,
@@ -101,6 +100,15 @@ impl<'a> From<&'a semel::Operation> for Operation<'a> {
                 .collect(),
         }
     }
+}
+
+/// What was not chosen by is left out.
+fn without_nulls(filter: &Json) -> Value {
+    let mut filter: Value = serde_json::from_str(filter.as_str()).unwrap_or_default();
+    if let Some(members) = filter.as_object_mut() {
+        members.retain(|_, value| !value.is_null());
+    }
+    filter
 }
 
 /// Dead letters, grouped and one by one.
@@ -141,12 +149,26 @@ impl<'a> From<&'a view::ErrorGroup> for ErrorGroup<'a> {
 }
 
 /// One of those a bulk act is about.
-#[derive(Debug, ToSchema)]
-#[allow(missing_docs)]
-pub struct SampleRow {
-    pub id: String,
-    pub task: String,
-    pub state: words::State,
-    #[schema(required)]
-    pub error: Option<String>,
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SampleRow<'a> {
+    #[schema(value_type = String)]
+    id: &'a JobId,
+    #[schema(value_type = String)]
+    task: &'a Name,
+    #[schema(value_type = words::State)]
+    state: State,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    error: Option<&'a str>,
+}
+
+impl<'a> From<&'a Sample> for SampleRow<'a> {
+    fn from(sample: &'a Sample) -> Self {
+        SampleRow {
+            id: &sample.id,
+            task: &sample.task,
+            state: sample.state,
+            error: sample.error.as_deref(),
+        }
+    }
 }

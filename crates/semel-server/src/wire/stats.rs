@@ -7,6 +7,7 @@ use semel_core::dedup::HoldKind;
 use semel_core::job::State;
 use semel_core::view;
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::wire::Moment;
@@ -65,6 +66,31 @@ impl From<&crate::lanes::Sum> for StatsRow {
 impl From<&view::Stats> for Stats {
     fn from(stats: &view::Stats) -> Self {
         Stats {
+            queues: crate::lanes::by_queue(&stats.lanes)
+                .iter()
+                .map(StatsRow::from)
+                .collect(),
+            tasks: crate::lanes::by_task(&stats.lanes)
+                .iter()
+                .map(StatsRow::from)
+                .collect(),
+            ..Stats::whole(stats)
+        }
+    }
+}
+
+impl Stats {
+    /// The totals, without the rows of queues and tasks, of which there may be thousands.
+    pub fn totals(stats: &view::Stats) -> Value {
+        let mut totals = serde_json::to_value(Stats::whole(stats)).unwrap_or_default();
+        if let Some(members) = totals.as_object_mut() {
+            members.retain(|name, _| !matches!(name.as_str(), "queues" | "tasks"));
+        }
+        totals
+    }
+
+    fn whole(stats: &view::Stats) -> Self {
+        Stats {
             as_of: stats.as_of.into(),
             since: stats.since.map(Moment),
             counts: CountsRow::from(&stats.totals),
@@ -76,14 +102,8 @@ impl From<&view::Stats> for Stats {
             steps_in_doubt: stats.steps_in_doubt,
             guard: stats.guard,
             jobs: stats.jobs.clone(),
-            queues: crate::lanes::by_queue(&stats.lanes)
-                .iter()
-                .map(StatsRow::from)
-                .collect(),
-            tasks: crate::lanes::by_task(&stats.lanes)
-                .iter()
-                .map(StatsRow::from)
-                .collect(),
+            queues: Vec::new(),
+            tasks: Vec::new(),
         }
     }
 }

@@ -37,7 +37,7 @@ async fn a_token_that_ran_out_stays_known_and_its_name_can_be_had_again() {
     stage
         .post("/v1/tokens", brief.clone())
         .await
-        .refused(400, "invalid");
+        .refused(409, "not_unique");
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     let list = stage.get("/v1/tokens").await.is(200);
     assert!(list.text.contains("brief"), "{}", list.text);

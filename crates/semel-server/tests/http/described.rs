@@ -10,6 +10,14 @@ use crate::stage::{Answer, Stage, document};
 /// Which route has been seen to answer with which status.
 static SEEN: Mutex<BTreeSet<(String, String, u16)>> = Mutex::new(BTreeSet::new());
 
+/// Which codes problems have been seen to have.
+static CODES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// The codes that were seen so far.
+pub fn codes() -> BTreeSet<String> {
+    CODES.lock().unwrap().clone()
+}
+
 /// What was seen so far.
 pub fn seen() -> BTreeSet<(String, String, u16)> {
     SEEN.lock().unwrap().clone()
@@ -26,6 +34,9 @@ pub fn saw(method: &str, path: &str, status: u16) {
 /// Whatever a server answers has to be in the document: the status, every member, its type.
 #[track_caller]
 pub fn check(method: &str, path: &str, answer: &Answer) {
+    if let Some(code) = answer.json["code"].as_str() {
+        CODES.lock().unwrap().insert(code.to_owned());
+    }
     let path = path.split('?').next().unwrap();
     let Some(template) = template(path) else { return };
     let operation = &document()["paths"][template][method.to_ascii_lowercase()];

@@ -8,6 +8,7 @@ mod described;
 mod hostile;
 mod jobs;
 mod operating;
+mod outage;
 mod outbox;
 mod pages;
 mod security;

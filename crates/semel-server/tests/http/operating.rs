@@ -296,6 +296,26 @@ pub async fn keys_are_found_shown_with_their_ledger_and_released_by_naming_the_h
         .refused(404, "not_found");
 }
 
+async fn one_carries_a_plan_out_at_a_time(stage: &Stage) {
+    let jobs: Vec<_> = (0..20).map(|n| json!({"task": "slow", "input": n})).collect();
+    stage.post("/v1/jobs/batch", json!({"jobs": jobs})).await.is(200);
+    let body = json!({"action": "cancel", "filter": {"task": "slow"}, "dry_run": false, "rate_per_s": 1});
+    let begun = stage.post("/v1/operations", body).await.is(202);
+    let nulls = |value: &serde_json::Value| value.as_object().unwrap().values().any(|one| one.is_null());
+    assert!(!nulls(&begun.json["filter"]), "{}", begun.text);
+    assert!(!nulls(&begun.json["samples"][0]), "{}", begun.text);
+    let id = begun.json["id"].as_str().unwrap();
+    let carry = json!({"action": "cancel", "plan": id, "dry_run": false});
+    stage
+        .post("/v1/operations", carry)
+        .await
+        .refused(409, "under_way");
+    stage
+        .post(&format!("/v1/operations/{id}/abort"), json!({}))
+        .await
+        .is(200);
+}
+
 #[tokio::test]
 pub async fn a_bulk_act_is_planned_carried_out_and_can_be_aborted() {
     let stage = Stage::new().await;
@@ -341,10 +361,26 @@ pub async fn a_bulk_act_is_planned_carried_out_and_can_be_aborted() {
         .await
         .is(200);
     let abort = format!("/v1/operations/{}/abort", other.json["id"].as_str().unwrap());
+    for _ in 0..2 {
+        assert_eq!(
+            stage.post(&abort, json!({})).await.is(200).json["status"],
+            "aborted"
+        );
+    }
+    // What is done is done: nothing is stopped, and nothing is on record as if it were.
+    stage
+        .post(&format!("/v1/operations/{id}/abort"), json!({}))
+        .await
+        .refused(409, "terminal");
+    let again = json!({"action": "cancel", "plan": id, "dry_run": false});
     assert_eq!(
-        stage.post(&abort, json!({})).await.is(200).json["status"],
-        "aborted"
+        stage.post("/v1/operations", again).await.is(200).json["status"],
+        "done"
     );
+    let acts = stage.get("/v1/audit").await.is(200);
+    let acts = acts.json["items"].as_array().unwrap();
+    assert_eq!(acts.iter().filter(|entry| entry["act"] == "abort").count(), 1);
+    one_carries_a_plan_out_at_a_time(&stage).await;
     stage
         .post("/v1/operations", json!({"action": "cancel"}))
         .await

@@ -62,7 +62,13 @@ pub async fn every_route_lets_in_who_has_its_role_and_nobody_else() {
 #[tokio::test]
 pub async fn a_token_is_good_until_it_is_revoked_and_never_kept() {
     let mut stage = Stage::new().await;
-    // Without any token everybody on this machine is let in.
+    // Without any token everybody on this machine is let in. The first one closes the door, also for whoever made it.
+    let locked = stage
+        .post("/v1/tokens", json!({"name": "ci", "roles": ["submit"]}))
+        .await
+        .refused(400, "invalid");
+    assert!(locked.json["hint"].is_string(), "{locked:#?}");
+    stage.get("/v1/stats").await.is(200);
     let made = stage
         .post("/v1/tokens", json!({"name": "alice", "roles": ["admin"]}))
         .await
@@ -73,6 +79,14 @@ pub async fn a_token_is_good_until_it_is_revoked_and_never_kept() {
     stage.get("/v1/stats").await.is(200);
     stage
         .post("/v1/tokens", json!({"name": "alice", "roles": ["read"]}))
+        .await
+        .refused(409, "not_unique");
+    // Further ahead than a time can be written.
+    stage
+        .post(
+            "/v1/tokens",
+            json!({"name": "bob", "roles": ["read"], "ttl_ms": i64::MAX}),
+        )
         .await
         .refused(400, "invalid");
     stage

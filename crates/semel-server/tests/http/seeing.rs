@@ -71,6 +71,46 @@ pub async fn work_without_a_worker_is_an_alert_with_the_command_that_helps() {
 }
 
 #[tokio::test]
+async fn an_alert_names_a_few_tasks_and_counts_the_others() {
+    let stage = Stage::new().await;
+    for n in 0..7 {
+        stage
+            .submit(json!({"task": format!("task-{n}"), "input": 1}))
+            .await;
+    }
+    let alerts = stage.get("/v1/alerts").await.is(200);
+    assert_eq!(
+        alerts.json["items"][0]["message"],
+        "7 jobs wait (task task-0, task-1, task-2, task-3, task-4 and 2 more) and no live worker serves them"
+    );
+}
+
+#[tokio::test]
+async fn the_page_of_queues_shows_the_busiest_and_finds_the_others() {
+    let stage = Stage::new().await;
+    let job = |n: usize| json!({"task": format!("task-{n:03}"), "input": 1});
+    let jobs: Vec<_> = (0..210).chain(5..210).map(job).collect();
+    stage.post("/v1/jobs/batch", json!({"jobs": jobs})).await.is(200);
+    stage.post("/v1/tasks/task-002/pause", json!({})).await.is(200);
+    let page = async |path: &str| {
+        let request = stage.request("GET", path).header("accept", "text/html");
+        request.send().await.unwrap().text().await.unwrap()
+    };
+    let all = page("/queues").await;
+    let rows = |page: &str| page.matches("href=\"/jobs?task=").count();
+    assert_eq!(rows(&all), 200, "{all}");
+    assert!(all.contains("10 more can be found by name"), "{all}");
+    assert!(
+        all.contains("task-002"),
+        "what is paused is shown, however idle: {all}"
+    );
+    assert!(!all.contains("task-001"), "{all}");
+    let found = page("/queues?name=task-001").await;
+    assert_eq!(rows(&found), 1, "{found}");
+    assert!(found.contains("task-001"), "{found}");
+}
+
+#[tokio::test]
 pub async fn what_a_young_store_has_counted_is_within_every_window() {
     // The first snapshot was once taken for the beginning of the window: what had failed before it was left out.
     let stage = Stage::new().await;
@@ -234,6 +274,11 @@ fn rules_and_dashboard_speak_of_metrics_there_are() {
             .collect();
         assert!(metrics.len() > 8, "{metrics:?}");
         for metric in metrics {
+            // Workers that use the store directly go by no server: a rule that asked one would never fire.
+            assert!(
+                file != "prometheus-rules.yml" || metric.starts_with("semel_store_"),
+                "a rule asks {metric} of a process"
+            );
             let quoted = format!("\"{metric}\"");
             assert!(
                 source.contains(&quoted),
@@ -271,4 +316,94 @@ pub async fn the_stream_tells_of_an_absorbed_duplicate() {
         () = repeating => panic!("nothing was told: {seen}"),
     }
     assert!(seen.contains("event: hello"));
+}
+
+/// The events of a stream, as they come.
+struct Events {
+    bytes: futures_util::stream::BoxStream<'static, reqwest::Result<bytes::Bytes>>,
+    text: String,
+}
+
+impl Events {
+    async fn of(stage: &Stage) -> Self {
+        let response = stage.request("GET", "/v1/stream").send().await.unwrap();
+        Events {
+            bytes: response.bytes_stream().boxed(),
+            text: String::new(),
+        }
+    }
+
+    /// The next event that is not of the kinds left out: its kind and data.
+    async fn next(&mut self, without: &[&str]) -> (String, serde_json::Value) {
+        loop {
+            while let Some((event, rest)) = self.text.split_once("\n\n") {
+                let member = |name: &str| {
+                    let line = event.lines().find_map(|line| line.strip_prefix(name));
+                    line.unwrap_or_default().to_owned()
+                };
+                let (kind, data) = (member("event: "), member("data: "));
+                self.text = rest.to_owned();
+                if !kind.is_empty() && !without.contains(&kind.as_str()) {
+                    return (kind, serde_json::from_str(&data).unwrap());
+                }
+            }
+            let piece = tokio::time::timeout(Duration::from_secs(20), self.bytes.next());
+            let piece = piece.await.expect("something happens").unwrap().unwrap();
+            self.text.push_str(&String::from_utf8_lossy(&piece));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_burst_of_duplicates_is_told_whole_and_a_larger_one_as_a_gap() {
+    let stage = Stage::new().await;
+    let job = |n: usize| json!({"task": "t", "input": 1, "idempotency_key": format!("k{}", n % 10)});
+    let batch = |n: usize| json!({"jobs": (0..n).map(job).collect::<Vec<_>>()});
+    stage.post("/v1/jobs/batch", batch(10)).await.is(200);
+    let mut events = Events::of(&stage).await;
+    assert_eq!(events.next(&[]).await.0, "hello");
+    // Whoever begins to listen is told what happens from then on.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    stage.post("/v1/jobs/batch", batch(1_000)).await.is(200);
+    for n in 0..1_000 {
+        let (kind, entry) = events.next(&["stats", "alert", "job"]).await;
+        assert_eq!(
+            (kind.as_str(), &entry["outcome"]),
+            ("duplicate", &json!("duplicate")),
+            "{n}"
+        );
+    }
+    let many: Vec<_> = (0..1_000)
+        .map(|n| {
+            let request: semel::SubmitRequest = serde_json::from_value(job(n)).unwrap();
+            request
+        })
+        .collect();
+    for _ in 0..3 {
+        for _ in 0..3 {
+            let builders = many
+                .iter()
+                .map(|request| stage.client.submit_request(request.clone()));
+            let absorbed = stage.client.submit_many(builders.collect::<Vec<_>>()).await;
+            assert!(absorbed.iter().all(Result::is_ok));
+        }
+        tokio::time::sleep(Duration::from_millis(700)).await;
+    }
+    // Until there is nothing more to come, which fails.
+    while events.next(&["stats", "alert", "job"]).await.0 != "lagged" {}
+}
+
+#[tokio::test]
+async fn the_stream_tells_totals_however_many_tasks_there_are() {
+    let stage = Stage::new().await;
+    let mut events = Events::of(&stage).await;
+    assert_eq!(events.next(&[]).await.0, "hello");
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    stage.submit(json!({"task": "t", "input": 1})).await;
+    let (kind, stats) = events.next(&["job", "duplicate", "alert"]).await;
+    assert_eq!((kind.as_str(), &stats["accepted"]), ("stats", &json!(1)));
+    assert!(
+        stats.get("queues").is_none() && stats.get("tasks").is_none(),
+        "{stats}"
+    );
 }

@@ -41,9 +41,13 @@ impl Stage {
 
     /// The same with settings of one's own.
     pub async fn set(change: impl FnOnce(&mut Settings)) -> Self {
+        Stage::on(semel::connect("memory:").await.unwrap(), change).await
+    }
+
+    /// The same on a store of one's own.
+    pub async fn on(client: Client, change: impl FnOnce(&mut Settings)) -> Self {
         // Built together with the command line, the HTTP client can encrypt and asks with what.
         let _set_before = rustls::crypto::ring::default_provider().install_default();
-        let client = semel::connect("memory:").await.unwrap();
         let mut settings = Settings::on("127.0.0.1:0".parse().unwrap());
         change(&mut settings);
         let server = Server::bind(client.clone(), settings, None).await.unwrap();

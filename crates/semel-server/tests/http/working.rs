@@ -1,8 +1,11 @@
 //! Workers, guards, events and schedules over HTTP.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
-use crate::stage::Stage;
+use crate::stage::{Answer, Stage};
 
 #[tokio::test]
 pub async fn claims_are_strict_and_a_repeated_one_is_the_same() {
@@ -22,6 +25,143 @@ pub async fn claims_are_strict_and_a_repeated_one_is_the_same() {
     let again = stage.post("/v1/claims", body).await.is(200);
     assert_eq!(first.json["claims"][0]["fence"], again.json["claims"][0]["fence"]);
     let workers = stage.get("/v1/workers").await.is(200);
+    assert_eq!(workers.json["items"][0]["tasks"], json!(["t"]));
+    let names: Vec<String> = (0..201).map(|n| format!("n{n}")).collect();
+    for member in ["tasks", "queues"] {
+        let mut body = json!({"worker": "w", "max": 5, "lease_ms": 30_000});
+        body[member] = json!(names);
+        stage
+            .post("/v1/claims", body.clone())
+            .await
+            .refused(400, "invalid");
+        body[member] = json!(names[..200]);
+        stage.post("/v1/claims", body).await.is(200);
+    }
+}
+
+/// The jobs of an answer to a claim, each with its fence.
+fn leased(answer: &Answer) -> Vec<(String, i64)> {
+    let claims = answer.json["claims"].as_array().unwrap().iter();
+    claims
+        .map(|claim| {
+            let id = claim["job"]["id"].as_str().unwrap();
+            (id.to_owned(), claim["fence"].as_i64().unwrap())
+        })
+        .collect()
+}
+
+async fn running(stage: &Stage) -> usize {
+    let stats = stage.client.store().stats().await.unwrap();
+    let running = stats.jobs.get(&semel_core::job::State::Running);
+    usize::try_from(running.copied().unwrap_or(0)).unwrap()
+}
+
+#[tokio::test]
+async fn a_claim_leases_no_more_than_it_delivers() {
+    // A thousand large jobs were leased once, and the answer had no room: each claim spent a delivery of all of them.
+    let stage = Stage::new().await;
+    let large = "x".repeat(200 * 1024);
+    for _ in 0..2 {
+        let batch = json!({"jobs": vec![json!({"task": "t", "input": large}); 50]});
+        stage.post("/v1/jobs/batch", batch).await.is(200);
+    }
+    let token = "0190d5b2-7c1e-7a53-9f0e-3c1f0a5b6d7e";
+    let mut body = json!({"worker": "w", "tasks": ["t"], "max": 1_000, "lease_ms": 30_000, "token": token});
+    let first = leased(&stage.post("/v1/claims", body.clone()).await.is(200));
+    assert!((30..70).contains(&first.len()), "{} jobs of 200 KiB", first.len());
+    assert_eq!(running(&stage).await, first.len());
+    let again = leased(&stage.post("/v1/claims", body.clone()).await.is(200));
+    assert_eq!(again, first, "a repeated claim is the same claim");
+    body.as_object_mut().unwrap().remove("token");
+    let mut all: BTreeSet<(String, i64)> = first.into_iter().collect();
+    for _ in 0..5 {
+        let more = leased(&stage.post("/v1/claims", body.clone()).await.is(200));
+        let before = all.len();
+        let n = more.len();
+        all.extend(more);
+        assert_eq!(all.len(), before + n, "a job was leased twice");
+        assert_eq!(running(&stage).await, all.len());
+    }
+    assert_eq!(all.len(), 100);
+}
+
+#[tokio::test]
+async fn many_small_jobs_are_one_claim_that_can_be_repeated() {
+    let stage = Stage::new().await;
+    let batch = json!({"jobs": vec![json!({"task": "t", "input": 1}); 200]});
+    stage.post("/v1/jobs/batch", batch).await.is(200);
+    let token = "0190d5b2-7c1e-7a53-9f0e-3c1f0a5b6d7e";
+    let body = json!({"worker": "w", "tasks": ["t"], "max": 150, "lease_ms": 30_000, "token": token});
+    let first = leased(&stage.post("/v1/claims", body.clone()).await.is(200));
+    assert_eq!(first.len(), 150);
+    let (id, fence) = &first[0];
+    let settle = json!({"settlements": [{"id": id, "fence": fence, "result": "complete"}]});
+    stage.post("/v1/claims/settle", settle).await.is(200);
+    let again = leased(&stage.post("/v1/claims", body).await.is(200));
+    assert_eq!(again[..149], first[1..], "what still runs is answered again");
+    assert_eq!(running(&stage).await, again.len());
+}
+
+#[tokio::test]
+async fn made_up_workers_and_tasks_fill_no_list() {
+    let stage = Stage::new().await;
+    for n in 0..220 {
+        let body =
+            json!({"worker": format!("w{n}"), "tasks": [format!("t{n}")], "max": 1, "lease_ms": 30_000});
+        stage.post("/v1/claims", body).await.is(200);
+    }
+    let workers = stage.get("/v1/workers").await.is(200);
+    assert_eq!(workers.json["items"].as_array().unwrap().len(), 200);
+    assert_eq!(stage.get("/v1/tasks").await.is(200).json["items"], json!([]));
+}
+
+#[tokio::test]
+async fn a_worker_that_names_no_task_serves_all_of_them() {
+    let stage = Stage::new().await;
+    for n in 0..2 {
+        stage.submit(json!({"task": "thumbnail", "input": n})).await;
+    }
+    let body = json!({"worker": "w", "max": 1, "lease_ms": 30_000});
+    stage.post("/v1/claims", body).await.is(200);
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    assert_eq!(stage.get("/v1/alerts").await.is(200).json["items"], json!([]));
+    let tasks = stage.get("/v1/tasks").await.is(200);
+    assert_eq!(tasks.json["items"][0]["workers"], 1, "{}", tasks.text);
+    let page = stage.request("GET", "/queues").header("accept", "text/html");
+    let page = page.send().await.unwrap().text().await.unwrap();
+    assert!(
+        page.contains("thumbnail") && !page.contains("no worker"),
+        "{page}"
+    );
+    let metrics = stage.get("/metrics").await.is(200).text;
+    assert!(
+        metrics.contains("semel_store_workers{task=\"*\",version=\"\"} 1"),
+        "{metrics}"
+    );
+}
+
+#[tokio::test]
+async fn a_worker_on_a_long_job_stays_on_the_list_with_its_heartbeats() {
+    let stage = Stage::new().await;
+    stage.submit(json!({"task": "t", "input": 1})).await;
+    let (id, fence) = stage.claim("t").await;
+    // As if it had been silent for so long that it is no longer believed to be there.
+    let kind = semel_core::ids::Name::new(semel::workers::KIND).unwrap();
+    assert!(
+        stage
+            .client
+            .store()
+            .delete_document(&kind, "w1", None)
+            .await
+            .is_ok()
+    );
+    tokio::time::sleep(Duration::from_millis(15_500)).await;
+    assert_eq!(stage.get("/v1/workers").await.is(200).json["items"], json!([]));
+    let beat = json!({"leases": [{"id": id, "fence": fence}], "lease_ms": 30_000});
+    stage.post("/v1/claims/extend", beat).await.is(200);
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    let workers = stage.get("/v1/workers").await.is(200);
+    assert_eq!(workers.json["items"][0]["name"], "w1", "{}", workers.text);
     assert_eq!(workers.json["items"][0]["tasks"], json!(["t"]));
 }
 

@@ -22,7 +22,7 @@ pub struct WorkerInfo {
     pub pid: u32,
     /// The version of the application.
     pub version: Option<String>,
-    /// The tasks it serves.
+    /// The tasks it serves; empty: all.
     pub tasks: Vec<Name>,
     /// The queues it looks into; empty: all.
     pub queues: Vec<Name>,
@@ -49,9 +49,18 @@ pub struct WorkerView {
 impl WorkerView {
     /// Whether jobs of this task in this queue get to it.
     pub fn serves(&self, task: &str, queue: &str) -> bool {
-        let has = |names: &[Name], wanted: &str| names.iter().any(|name| name.as_str() == wanted);
-        has(&self.info.tasks, task) && (self.info.queues.is_empty() || has(&self.info.queues, queue))
+        self.serves_task(task) && is_named(&self.info.queues, queue)
     }
+
+    /// Whether jobs of this task get to it, from whatever queue.
+    pub fn serves_task(&self, task: &str) -> bool {
+        is_named(&self.info.tasks, task)
+    }
+}
+
+/// A worker that names none means all.
+fn is_named(names: &[Name], wanted: &str) -> bool {
+    names.is_empty() || names.iter().any(|name| name.as_str() == wanted)
 }
 
 /// The workers that are alive, by id. One that was killed is listed for up to half a minute.
@@ -80,4 +89,38 @@ fn view(document: Document) -> Option<WorkerView> {
 
 pub(crate) fn kind() -> Name {
     Name::new(KIND).expect("a valid name")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn worker(tasks: &[&str], queues: &[&str]) -> WorkerView {
+        let names = |names: &[&str]| names.iter().map(|name| Name::new(name).unwrap()).collect();
+        WorkerView {
+            id: "w".to_owned(),
+            info: WorkerInfo {
+                name: None,
+                host: "over HTTP".to_owned(),
+                pid: 0,
+                version: None,
+                tasks: names(tasks),
+                queues: names(queues),
+                slots: 1,
+                running: 0,
+                started_at: None,
+            },
+            heartbeat_at: Timestamp::from_millis(0),
+        }
+    }
+
+    #[test]
+    fn one_who_names_no_task_or_queue_serves_all() {
+        assert!(worker(&[], &[]).serves("mail", "default"));
+        assert!(worker(&[], &["default"]).serves("mail", "default"));
+        assert!(worker(&["mail"], &[]).serves("mail", "default"));
+        assert!(!worker(&[], &["other"]).serves("mail", "default"));
+        assert!(!worker(&["other"], &[]).serves("mail", "default"));
+        assert!(worker(&["mail"], &["other"]).serves_task("mail"));
+    }
 }

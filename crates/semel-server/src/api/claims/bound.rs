@@ -9,15 +9,12 @@ use semel_core::error::{Invalid, StoreError};
 use semel_core::ids::{JobId, Name, Token};
 use semel_core::json::Json;
 use semel_core::limits;
-use semel_core::store::{ClaimRequest, Expect, PutDocument};
-use semel_core::time::Millis;
+use semel_core::store::{Expect, PutDocument};
 use sha2::{Digest, Sha256};
 
 use crate::app::App;
+use crate::leases::{BELIEVED, Introduction};
 use crate::role::Caller;
-
-/// How long a worker that claims is believed to be there.
-const BELIEVED: Millis = Millis::from_secs(90);
 
 /// What is added to the names of a caller's workers.
 pub struct Binding(Option<String>);
@@ -42,13 +39,7 @@ impl Binding {
         let (Some(token), Some(suffix)) = (said, &self.0) else {
             return said.unwrap_or_else(semel::ids::fresh_token);
         };
-        let mut hashed = Sha256::new();
-        hashed.update(token.as_bytes());
-        hashed.update(suffix.as_bytes());
-        let digest: [u8; 32] = hashed.finalize().into();
-        let mut bytes = [0; 16];
-        bytes.copy_from_slice(&digest[..16]);
-        Token::from_bytes(bytes)
+        derived(&[token.as_bytes().as_slice(), suffix.as_bytes()])
     }
 
     /// Those of these jobs that another claimed.
@@ -69,29 +60,48 @@ impl Binding {
     }
 }
 
-/// Lists a worker that claims over HTTP; one that cannot be listed still works.
-pub async fn register(app: &App, request: &ClaimRequest) {
-    if !app.leases.is_due(&request.worker) {
+/// The token of a piece of a claim: the same whenever the claim is sent again.
+pub fn piece_token(claim: Token, piece: u32) -> Token {
+    match piece {
+        0 => claim,
+        _ => derived(&[claim.as_bytes().as_slice(), piece.to_be_bytes().as_slice()]),
+    }
+}
+
+fn derived(parts: &[&[u8]]) -> Token {
+    let mut hashed = Sha256::new();
+    for part in parts {
+        hashed.update(part);
+    }
+    let digest: [u8; 32] = hashed.finalize().into();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    Token::from_bytes(bytes)
+}
+
+/// Lists a worker that claims over HTTP, or sends heartbeats for what it claimed; one that cannot be listed still works.
+pub async fn register(app: &App, said: &Introduction) {
+    if !app.leases.is_due(said) {
         return;
     }
     let info = WorkerInfo {
-        name: Some(request.worker.to_string()),
+        name: Some(said.worker.to_string()),
         host: "over HTTP".to_owned(),
         pid: 0,
         version: None,
-        tasks: request.tasks.clone(),
-        queues: request.queues.clone(),
-        slots: request.max,
+        tasks: said.tasks.clone(),
+        queues: said.queues.clone(),
+        slots: said.slots,
         running: 0,
         started_at: None,
     };
     let written = async {
         let put = PutDocument {
             kind: Name::new(KIND)?,
-            name: request.worker.to_string(),
+            name: said.worker.to_string(),
             body: Json::of(&info)?,
             expect: Expect::Any,
-            ttl: Some(BELIEVED),
+            ttl: Some(BELIEVED.into()),
         };
         app.client.store().put_document(put).await
     };

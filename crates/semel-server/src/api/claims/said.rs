@@ -15,6 +15,9 @@ use utoipa::ToSchema;
 use crate::api::claims::bound::Binding;
 use crate::wire::{self, words};
 
+/// Queues, or tasks, that a claim can name.
+const NAMES: usize = 200;
+
 /// A worker asks for work.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -23,15 +26,15 @@ pub struct ClaimSaid {
     /// What operators know it by.
     #[schema(value_type = String)]
     pub worker: Name,
-    /// Only from these; all where none is said.
+    /// Only from these, at most 200; all where none is said.
     #[serde(default)]
-    #[schema(value_type = Vec<String>)]
+    #[schema(value_type = Vec<String>, max_items = 200)]
     pub queues: Vec<Name>,
-    /// Only of these; all where none is said.
+    /// Only of these, at most 200; all where none is said.
     #[serde(default)]
-    #[schema(value_type = Vec<String>)]
+    #[schema(value_type = Vec<String>, max_items = 200)]
     pub tasks: Vec<Name>,
-    /// At most so many, 1 to 1,000.
+    /// At most so many, 1 to 1,000. Fewer are given where they carry more than 8 MiB.
     pub max: usize,
     /// For how long: 1,000 to 3,600,000.
     pub lease_ms: i64,
@@ -46,6 +49,12 @@ impl ClaimSaid {
     pub(super) fn request(&self, binding: &Binding, queues: Vec<Name>) -> Result<ClaimRequest, Invalid> {
         if self.max == 0 || self.max > limits::BATCH {
             return Err(Invalid::new("max", format!("1 to {}", limits::BATCH)).found(self.max.to_string()));
+        }
+        for (what, names) in [("queues", &self.queues), ("tasks", &self.tasks)] {
+            if names.len() > NAMES {
+                let allowed = format!("at most {NAMES} names; none means all");
+                return Err(Invalid::new(what, allowed).found(names.len().to_string()));
+            }
         }
         let lease = Millis::new(self.lease_ms);
         limits::check_lease(lease)?;
