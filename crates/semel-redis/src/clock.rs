@@ -19,7 +19,16 @@ pub struct Time {
     manual: Option<Arc<dyn Clock>>,
     /// How far the server's clock is ahead of the host's, as last seen.
     ahead: AtomicI64,
+    /// When that was, by the host's clock and by one that nobody sets.
+    seen_at: AtomicI64,
+    seen_after: AtomicI64,
+    begun: Instant,
 }
+
+/// For how long the server's clock need not be looked at again, in microseconds: a step of it is met so much later.
+const JUST_NOW: i64 = 50_000;
+/// By how much the host's clock may be set meanwhile.
+const STEADY: i64 = 5_000;
 
 impl Time {
     /// The server's time, or that of a clock.
@@ -27,12 +36,18 @@ impl Time {
         Time {
             manual,
             ahead: AtomicI64::new(0),
+            seen_at: AtomicI64::new(0),
+            seen_after: AtomicI64::new(-JUST_NOW),
+            begun: Instant::now(),
         }
     }
 
     /// The time in microseconds, given what the server just said.
     pub fn seen(&self, server: i64) -> i64 {
-        self.ahead.store(server - host_micros(), Ordering::Relaxed);
+        let host = host_micros();
+        self.ahead.store(server - host, Ordering::Relaxed);
+        self.seen_at.store(host, Ordering::Relaxed);
+        self.seen_after.store(self.going(), Ordering::Relaxed);
         self.manual.as_ref().map_or(server, |clock| clock.micros())
     }
 
@@ -47,6 +62,17 @@ impl Time {
             Some(clock) => clock.micros(),
             None => host_micros() + self.ahead.load(Ordering::Relaxed),
         }
+    }
+
+    /// Whether the server has told its time just now, and the host's clock was not set since: then the guess is good.
+    pub fn was_just_seen(&self) -> bool {
+        let passed = self.going() - self.seen_after.load(Ordering::Relaxed);
+        let shown = host_micros() - self.seen_at.load(Ordering::Relaxed);
+        (0..JUST_NOW).contains(&passed) && (shown - passed).abs() < STEADY
+    }
+
+    fn going(&self) -> i64 {
+        i64::try_from(self.begun.elapsed().as_micros()).unwrap_or(i64::MAX)
     }
 
     /// Whether it is the server's.

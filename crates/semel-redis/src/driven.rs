@@ -4,17 +4,39 @@
 //! scheduler, often between two threads, which take as long as the server does. Here whoever waits alone for an answer
 //! reads and writes in its own turns. As soon as a second one waits the task takes over, so nobody ever depends on
 //! another caller, who may have stopped looking.
+//!
+//! Who has been alone for a while also looks out for its answer instead of sleeping, for about as long as a server on the
+//! same machine takes: to be woken, twice as a rule, takes longer than that. Where it does not help it is not done.
 
 use std::future::poll_fn;
+use std::io::{self, ErrorKind, Read as _};
+use std::net::TcpStream as Socket;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use redis::aio::{ConnectionLike as _, MultiplexedConnection};
 use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisResult, Value};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
+
+use crate::clock::Deadline;
+
+/// How long an answer is looked out for.
+const LOOK_OUT: Duration = Duration::from_micros(100);
+/// Calls that have to be made alone before one looks out: among many, others need the thread.
+const ALONE: u32 = 16;
+/// Of so many calls one sleeps all the same: others of its thread get their turn then.
+const SLEEPS: u32 = 16;
+/// Calls that sleep at most, after one that has looked out in vain.
+const DISCOURAGED: u32 = 255;
+/// Turns of the processor between two looks.
+const PAUSE: u32 = 16;
+/// What is read at once of an answer that was looked out for.
+const AT_ONCE: usize = 4_096;
 
 type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -32,6 +54,26 @@ struct Worked {
     driver: Mutex<Option<Driver>>,
     waiting: AtomicUsize,
     many: Notify,
+    lookout: Option<Lookout>,
+}
+
+/// Looking out for answers.
+struct Lookout {
+    socket: Arc<Socket>,
+    /// Whether there is something to read that the runtime may not know of yet.
+    seen: Arc<AtomicBool>,
+    /// Calls that lone callers have made, one after another.
+    alone: Arc<AtomicU32>,
+    /// Calls that are to sleep before one looks out again, and how many it was the last time.
+    rests: AtomicU32,
+    rested: AtomicU32,
+}
+
+/// A connection that can be read before the runtime has noticed that there is something to read.
+struct Watched {
+    stream: TcpStream,
+    socket: Arc<Socket>,
+    seen: Arc<AtomicBool>,
 }
 
 /// Stops with the last who could wait for it.
@@ -53,20 +95,26 @@ impl Drop for Waits<'_> {
 }
 
 impl Driven {
-    /// Connects.
+    /// Connects. How many calls lone callers have made one after another is counted outside.
     pub async fn connect(
         place: (&str, u16),
         login: &RedisConnectionInfo,
         config: AsyncConnectionConfig,
+        alone: &Arc<AtomicU32>,
     ) -> RedisResult<Self> {
         let stream = TcpStream::connect(place).await?;
         stream.set_nodelay(true)?;
+        let (stream, lookout) = Watched::watch(stream, alone)?;
         let (wire, driver) = MultiplexedConnection::new_with_config(login, stream, config).await?;
         let driver: Driver = Box::pin(driver);
         let worked = Arc::new(Worked {
             driver: Mutex::new(Some(driver)),
             waiting: AtomicUsize::new(0),
             many: Notify::new(),
+            // With one processor the server could not answer meanwhile.
+            lookout: std::thread::available_parallelism()
+                .is_ok_and(|processors| processors.get() > 1)
+                .then_some(lookout),
         });
         let task = tokio::spawn(take_over(worked.clone()));
         Ok(Driven {
@@ -109,6 +157,10 @@ impl Worked {
         if before > 0 {
             self.many.notify_one();
         }
+        let mut lookout = self
+            .lookout
+            .as_ref()
+            .filter(|lookout| lookout.begins(before == 0));
         let mut answer = pin!(answer);
         poll_fn(|context| {
             if let Poll::Ready(answered) = answer.as_mut().poll(context) {
@@ -118,7 +170,15 @@ impl Worked {
                 return Poll::Pending;
             }
             self.work(context);
-            answer.as_mut().poll(context)
+            let answered = answer.as_mut().poll(context);
+            if answered.is_pending()
+                && let Some(lookout) = lookout.take()
+                && lookout.sees_something(&self.waiting)
+            {
+                self.work(context);
+                return answer.as_mut().poll(context);
+            }
+            answered
         })
         .await
     }
@@ -131,6 +191,112 @@ impl Worked {
         {
             *driver = None;
         }
+    }
+}
+
+impl Lookout {
+    /// Whether a call is to look out. Says so of none of many, and of few where it did not help.
+    fn begins(&self, is_alone: bool) -> bool {
+        if !is_alone {
+            self.alone.store(0, Ordering::Relaxed);
+            return false;
+        }
+        let alone = self.alone.load(Ordering::Relaxed);
+        if alone < ALONE || alone.is_multiple_of(SLEEPS) {
+            return false;
+        }
+        let rests = self.rests.load(Ordering::Relaxed);
+        self.rests.store(rests.saturating_sub(1), Ordering::Relaxed);
+        rests == 0
+    }
+
+    /// Waits, without sleeping, until there is something to read: an answer, or the end of the connection.
+    fn sees_something(&self, waiting: &AtomicUsize) -> bool {
+        let end = Deadline::after(LOOK_OUT);
+        let mut sight = [0];
+        while self.socket.peek(&mut sight).is_err() {
+            if waiting.load(Ordering::Acquire) > 1 {
+                return false;
+            }
+            if end.left().is_zero() {
+                let rests = self.rested.load(Ordering::Relaxed) * 2 + 1;
+                self.rested.store(rests.min(DISCOURAGED), Ordering::Relaxed);
+                self.rests.store(rests.min(DISCOURAGED), Ordering::Relaxed);
+                return false;
+            }
+            // The socket is locked while it is looked at: whoever brings the answer needs it too.
+            (0..PAUSE).for_each(|_| std::hint::spin_loop());
+        }
+        self.rested.store(0, Ordering::Relaxed);
+        self.seen.store(true, Ordering::Relaxed);
+        true
+    }
+}
+
+impl Watched {
+    fn watch(stream: TcpStream, alone: &Arc<AtomicU32>) -> io::Result<(Self, Lookout)> {
+        let stream = stream.into_std()?;
+        let (socket, seen) = (Arc::new(stream.try_clone()?), Arc::<AtomicBool>::default());
+        let lookout = Lookout {
+            socket: socket.clone(),
+            seen: seen.clone(),
+            alone: alone.clone(),
+            rests: AtomicU32::new(0),
+            rested: AtomicU32::new(0),
+        };
+        let stream = TcpStream::from_std(stream)?;
+        Ok((Watched { stream, socket, seen }, lookout))
+    }
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.seen.swap(false, Ordering::Relaxed) {
+            let room = into.remaining().min(AT_ONCE);
+            match (&*self.socket).read(into.initialize_unfilled_to(room)) {
+                Ok(read) => {
+                    into.advance(read);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        Pin::new(&mut self.stream).poll_read(context, into)
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        from: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, from)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        from: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, from)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 

@@ -67,10 +67,21 @@ fn config(shard: &Shard) -> Option<Arc<Config>> {
 
 /// Time, tolerance and version, with which each of the scripts begins.
 fn believed(call: &mut Cmd, shard: &Shard, moment: Moment, version: i64) {
+    let looked_at = shard.time.is_the_servers();
+    believed_unless(call, !looked_at, moment, version);
+}
+
+/// The same, where the clock need not be looked at if that was done just now.
+fn believed_for_now(call: &mut Cmd, shard: &Shard, moment: Moment, version: i64) {
+    let trusted = !shard.time.is_the_servers() || shard.time.was_just_seen();
+    believed_unless(call, trusted, moment, version);
+}
+
+fn believed_unless(call: &mut Cmd, trusted: bool, moment: Moment, version: i64) {
     call.arg(moment.now.as_millis());
-    match shard.time.is_the_servers() {
-        true => call.arg(CLOCKS_APART),
-        false => call.arg(""),
+    match trusted {
+        true => call.arg(""),
+        false => call.arg(CLOCKS_APART),
     };
     match version {
         0 => call.arg(""),
@@ -85,6 +96,10 @@ async fn ask(shard: &Shard, doing: &str, call: Cmd) -> Result<Said, StoreError> 
         Err(StoreError::Full { .. }) => return Ok(Said::Long),
         other => other?,
     };
+    if let Value::Int(written) = answer {
+        let left_out = (written == 0).then_some(Value::Int(0));
+        return Ok(Said::Done(left_out.into_iter().collect()));
+    }
     let mut answer = answer::list(answer)?.into_iter();
     let word = answer::bytes(answer.next().unwrap_or(Value::Nil))?.unwrap_or_default();
     if matches!(word.as_slice(), b"done" | b"again") {

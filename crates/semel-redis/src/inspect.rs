@@ -16,7 +16,7 @@ use semel_core::view::{AttemptView, ErrorGroup, Job, KeyRow, KeyView, LedgerEntr
 
 use crate::config::Config;
 use crate::head::Head;
-use crate::jobs::{is_rare, parse_member};
+use crate::jobs::{is_rare, parse_arrival};
 use crate::keys::{Id, Keys};
 use crate::link::answer;
 use crate::records::{self, Spec};
@@ -216,17 +216,16 @@ impl Tx<'_> {
     }
 
     async fn jobs_in(&self, chunks: &[Vec<u8>]) -> Result<Vec<(i64, Id)>, StoreError> {
+        let chunks = chunks.iter().map(|chunk| answer::parse(chunk));
+        let chunks = chunks.collect::<Result<Vec<i64>, _>>()?;
         let mut ask = redis::pipe();
-        for chunk in chunks {
-            ask.cmd("LRANGE")
-                .arg(self.names().order(answer::parse(chunk)?))
-                .arg(0)
-                .arg(-1);
+        for chunk in &chunks {
+            ask.cmd("LRANGE").arg(self.names().order(*chunk)).arg(0).arg(-1);
         }
         let mut jobs = Vec::new();
-        for answer in self.look(&ask).await? {
-            for member in answer::all_bytes(answer)? {
-                let job = parse_member(&member);
+        for (chunk, answer) in chunks.into_iter().zip(self.look(&ask).await?) {
+            for arrival in answer::all_bytes(answer)? {
+                let job = parse_arrival(chunk, &arrival);
                 jobs.push(job.ok_or_else(|| StoreError::corrupt("an arrival that is no job"))?);
             }
         }

@@ -98,7 +98,7 @@ pub fn born_tallies(keys: &Keys, lane: u32, held: Held) -> Vec<(String, String)>
     born
 }
 
-/// A job's member in the orders of dispatch and of arrival: arrival first.
+/// A job's member in the order of dispatch: arrival first.
 pub fn ready_member(head: &Head) -> Vec<u8> {
     member(head.seq, &head.id).to_vec()
 }
@@ -109,6 +109,17 @@ pub fn member(seq: i64, id: &Id) -> [u8; 24] {
     member[..8].copy_from_slice(&seq.to_be_bytes());
     member[8..].copy_from_slice(&id.0);
     member
+}
+
+/// A job in its chunk of the order of arrival, of whose number the chunk says the rest: what a member ends with.
+pub fn arrival(seq: i64, id: &Id) -> Vec<u8> {
+    member(seq, id)[7..].to_vec()
+}
+
+/// The arrival and the job of what a chunk says of it.
+pub fn parse_arrival(chunk: i64, arrival: &[u8]) -> Option<(i64, Id)> {
+    let (place, id) = arrival.split_first()?;
+    Some((Keys::arrival(chunk, *place), Id(id.try_into().ok()?)))
 }
 
 /// The arrival and the job of a member.
@@ -184,7 +195,7 @@ impl Tx<'_> {
         let keys = self.names();
         self.set(Slot::spec(keys, &head.id), spec.encode());
         let chunk = Keys::chunk(head.seq);
-        self.run("RPUSH", keys.order(chunk), vec![ready_member(&head)]);
+        self.run("RPUSH", keys.order(chunk), vec![arrival(head.seq, &head.id)]);
         self.run("ZADD", keys.chunks(), vec![score(chunk), score(chunk)]);
         if let Some(origin) = head.origin {
             self.run(
@@ -321,7 +332,8 @@ impl Tx<'_> {
         self.drop_log(head);
         self.stop_following(&mut head.clone()).await?;
         let chunk = Keys::chunk(head.seq);
-        self.run("LREM", keys.order(chunk), vec![score(1), ready_member(head)]);
+        let arrived = arrival(head.seq, &head.id);
+        self.run("LREM", keys.order(chunk), vec![score(1), arrived]);
         self.forget_if_empty(keys.order(chunk), keys.chunks(), "ZREM", score(chunk));
         if let Some(digest) = head.digest {
             self.disown(&digest, head).await?;
@@ -567,4 +579,19 @@ pub fn begun_member(origin: &Id, step: &[u8]) -> Vec<u8> {
     let mut member = origin.0.to_vec();
     member.extend_from_slice(step);
     member
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_arrival_is_known_from_its_chunk_and_one_byte() {
+        let id = Id([7; 16]);
+        for seq in [1, 255, 256, 1_000_003] {
+            let kept = arrival(seq, &id);
+            assert_eq!(kept.len(), 17);
+            assert_eq!(parse_arrival(Keys::chunk(seq), &kept), Some((seq, id)));
+        }
+    }
 }

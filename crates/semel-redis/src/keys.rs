@@ -33,7 +33,8 @@ impl Id {
     }
 }
 
-/// Jobs in one chunk of the order of arrival: few enough for Redis to pack them into one node.
+/// Jobs in one chunk of the order of arrival: few enough for Redis to pack them into one node, and for a byte to tell
+/// them apart.
 const CHUNK: i64 = 256;
 /// Ledger entries in one hash.
 const PAGE: i64 = 256;
@@ -77,7 +78,10 @@ impl Keys {
     }
 
     fn name(&self, rest: &str) -> String {
-        format!("{}{rest}", self.prefix)
+        let mut name = String::with_capacity(self.prefix.len() + rest.len());
+        name.push_str(&self.prefix);
+        name.push_str(rest);
+        name
     }
 
     /// The id of a job as anyone sees it: where there are several shards it says which one.
@@ -116,9 +120,10 @@ impl Keys {
     }
 
     /// Counters and numbers of jobs: `<lane>.c<counter>`, `<lane>.p<phase>`, `<lane>.h` keys held, `<lane>.b` accepted and
-    /// waiting, `<lane>.k` the same and a key held, `g.…` guards. What several say is to be added up.
+    /// waiting, `<lane>.k` the same and a key held, `g.…` guards. What several say is to be added up. They are beside the
+    /// other numbers, so that one write draws a number of arrival and counts a job.
     pub fn counts(&self) -> String {
-        self.name("counts")
+        self.meta()
     }
 
     /// The counters as they were at the last reset.
@@ -206,7 +211,7 @@ impl Keys {
         self.name(&format!("phase:{phase}"))
     }
 
-    /// A list of jobs by arrival, each with its arrival in front.
+    /// A list of jobs by arrival, each with its place in the chunk in front, in one byte.
     pub fn order(&self, chunk: i64) -> String {
         self.name(&format!("order:{chunk}"))
     }
@@ -214,6 +219,11 @@ impl Keys {
     /// The chunk of an arrival.
     pub fn chunk(seq: i64) -> i64 {
         seq / CHUNK
+    }
+
+    /// The arrival at a place of a chunk.
+    pub fn arrival(chunk: i64, place: u8) -> i64 {
+        chunk * CHUNK + i64::from(place)
     }
 
     /// Chunks that have jobs.

@@ -3,7 +3,8 @@
 //! Everything sent here may be sent twice: it reads, or draws numbers that may stay unused, or carries the number
 //! by which the server knows it again. So a lost reply is asked for again until patience ends.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
@@ -84,6 +85,8 @@ pub struct Link {
     pub wait: Option<(usize, u128)>,
     /// Whether callers may read and write the connection themselves.
     by_callers: bool,
+    /// Calls that lone callers have made, one after another.
+    alone: Arc<AtomicU32>,
     /// The scripts.
     pub scripts: Scripts,
 }
@@ -137,6 +140,7 @@ impl Link {
             },
             wait: (options.wait > 0).then_some((options.wait, options.wait_for.as_millis())),
             by_callers: true,
+            alone: Arc::default(),
             scripts: Scripts::new(),
         })
     }
@@ -146,6 +150,15 @@ impl Link {
         Link {
             by_callers: false,
             ..self
+        }
+    }
+
+    /// A lone caller is about to ask, or one that asks for many.
+    pub fn note(&self, is_alone: bool) {
+        if is_alone {
+            self.alone.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.alone.store(0, Ordering::Relaxed);
         }
     }
 
@@ -180,7 +193,7 @@ impl Link {
             Source::Server(client) => {
                 if let Some(place) = self.own_way(client) {
                     let login = client.get_connection_info().redis_settings();
-                    let wire = Driven::connect(place, login, self.config());
+                    let wire = Driven::connect(place, login, self.config(), &self.alone);
                     let wire = tokio::time::timeout(self.timeout, wire).await;
                     return wire.unwrap_or_else(|_| Err(too_late())).map(Wire::Driven);
                 }

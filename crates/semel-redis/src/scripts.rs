@@ -10,6 +10,8 @@ pub struct Scripts {
     pub apply: Script,
     /// New submissions.
     pub submit: Script,
+    /// One new submission.
+    pub submit_one: Script,
     /// First leases.
     pub claim: Script,
     /// Completions.
@@ -25,6 +27,7 @@ pub struct Scripts {
 const BEGIN: &str = include_str!("lua/begin.lua");
 const APPLY: &str = include_str!("lua/apply.lua");
 const SUBMIT: &str = include_str!("lua/submit.lua");
+const SUBMIT_ONE: &str = include_str!("lua/submit_one.lua");
 const CLAIM: &str = include_str!("lua/claim.lua");
 const SETTLE: &str = include_str!("lua/settle.lua");
 const CHECK: &str = include_str!("lua/check.lua");
@@ -38,6 +41,7 @@ impl Scripts {
             begin: Script::new(BEGIN),
             apply: Script::new(APPLY),
             submit: Script::new(SUBMIT),
+            submit_one: Script::new(SUBMIT_ONE),
             claim: Script::new(CLAIM),
             settle: Script::new(SETTLE),
             check: Script::new(CHECK),
@@ -53,9 +57,11 @@ impl Scripts {
             load.arg("LOAD").arg(text);
             load
         };
-        [BEGIN, APPLY, SUBMIT, CLAIM, SETTLE, CHECK, READ, PROBE]
-            .map(load)
-            .into()
+        [
+            BEGIN, APPLY, SUBMIT, SUBMIT_ONE, CLAIM, SETTLE, CHECK, READ, PROBE,
+        ]
+        .map(load)
+        .into()
     }
 }
 

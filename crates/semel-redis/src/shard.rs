@@ -1,6 +1,6 @@
 //! One shard of the store, as this handle sees it.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use redis::{Cmd, Value};
@@ -17,6 +17,11 @@ use crate::name::{self, Layout, Lead};
 use crate::scripts;
 use crate::tx::{Signals, Written};
 use crate::wake::Wake;
+
+/// Calls at the same time that are a crowd.
+const CROWD: usize = 4;
+/// Calls after one for which nobody is taken to be alone.
+const CROWDED: u32 = 32;
 
 /// One shard.
 pub struct Shard {
@@ -39,6 +44,7 @@ pub struct Shard {
     calls: AtomicU64,
     belief: Mutex<Belief>,
     at_work: AtomicUsize,
+    crowd: AtomicU32,
     /// What was written at once.
     pub at_once: Tallies,
 }
@@ -85,6 +91,7 @@ impl Shard {
             calls: AtomicU64::new(0),
             belief: Mutex::default(),
             at_work: AtomicUsize::new(0),
+            crowd: AtomicU32::new(0),
             at_once: Tallies::default(),
         }
     }
@@ -95,12 +102,27 @@ impl Shard {
         AtWork(&self.at_work)
     }
 
-    /// The same, if no other is.
+    /// The same, if no other is and there was no crowd of late: in one, who runs off alone makes the others wait.
     pub fn alone(&self) -> Option<AtWork<'_>> {
+        let crowd = self.crowd.load(Ordering::Relaxed);
+        if crowd > 0 {
+            self.crowd.store(crowd - 1, Ordering::Relaxed);
+            return None;
+        }
         let alone = self
             .at_work
             .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed);
-        alone.is_ok().then_some(AtWork(&self.at_work))
+        alone.ok()?;
+        self.link.note(true);
+        Some(AtWork(&self.at_work))
+    }
+
+    /// So many calls were made at the same time.
+    pub fn counted(&self, calls: usize) {
+        self.link.note(false);
+        if calls >= CROWD {
+            self.crowd.store(CROWDED, Ordering::Relaxed);
+        }
     }
 
     /// The job of this shard that an id names.

@@ -12,7 +12,7 @@ use semel_core::time::{Millis, Timestamp};
 use semel_core::view::LedgerEntry;
 
 use crate::head::Head;
-use crate::jobs::{parse_member, score};
+use crate::jobs::{parse_arrival, parse_member, score};
 use crate::keys::{Id, Keys, LAPSE_SPAN};
 use crate::link::answer;
 use crate::shard::Shard;
@@ -258,10 +258,10 @@ impl Tx<'_> {
     async fn sweep_chunk(&mut self, chunk: i64) -> Result<(), StoreError> {
         let mut ask = redis::pipe();
         ask.cmd("LRANGE").arg(self.names().order(chunk)).arg(0).arg(-1);
-        let members = answer::all_bytes(self.look(&ask).await?.remove(0))?;
-        let ids: Vec<Id> = members
+        let arrivals = answer::all_bytes(self.look(&ask).await?.remove(0))?;
+        let ids: Vec<Id> = arrivals
             .iter()
-            .filter_map(|member| Some(parse_member(member)?.1))
+            .filter_map(|arrival| Some(parse_arrival(chunk, arrival)?.1))
             .collect();
         self.load_heads(ids.iter().copied()).await?;
         for id in ids {

@@ -44,9 +44,9 @@ pub struct Belief {
 }
 
 impl Belief {
-    /// The last number of arrival is this.
+    /// The last number of arrival is this, or one that is on its way.
     pub fn arrived(&mut self, seq: i64) {
-        self.seq = Some(seq);
+        self.seq = self.seq.max(Some(seq));
     }
 
     /// The last number of arrival before so many that are now taken for drawn; none where others draw too.
@@ -65,8 +65,12 @@ impl Belief {
         self.cost = 0;
     }
 
-    /// They were not: others draw too, and to draw first is cheaper for a while.
+    /// They were not: the last one is this. If others draw too, to draw first is cheaper for a while.
     pub fn was_wrong(&mut self, seq: i64) {
+        if self.seq.is_some_and(|own| seq <= own) {
+            // A call of this handle was faster than one before it.
+            return;
+        }
         self.seq = Some(seq);
         self.cost = (self.cost * 2 + 1).min(PATIENCE);
         self.waiting = self.cost;
@@ -88,5 +92,29 @@ impl Belief {
     /// A job was written by a step.
     pub fn forget(&mut self, id: &Id) {
         self.leased.remove(id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whom_a_call_of_the_same_handle_has_overtaken_goes_on_believing() {
+        let mut belief = Belief::default();
+        belief.arrived(10);
+        assert_eq!([belief.draw(1), belief.draw(4)], [Some(10), Some(11)]);
+        // The second one was faster.
+        belief.was_wrong(15);
+        assert_eq!(belief.draw(1), Some(15));
+    }
+
+    #[test]
+    fn where_others_draw_too_numbers_are_drawn_first_for_a_while() {
+        let mut belief = Belief::default();
+        belief.arrived(10);
+        assert_eq!(belief.draw(1), Some(10));
+        belief.was_wrong(40);
+        assert_eq!([belief.draw(1), belief.draw(1)], [None, Some(40)]);
     }
 }

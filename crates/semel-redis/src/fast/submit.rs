@@ -20,7 +20,7 @@ use semel_core::submission::{Policy, Prepared, Submission};
 use semel_core::view::HolderView;
 
 use super::belief::Belief;
-use super::{Moment, Said, ask, believed, config};
+use super::{Moment, Said, ask, believed, believed_for_now, config};
 use crate::config::Config;
 use crate::head::{Head, Held, Marks};
 use crate::jobs::{born_tallies, member};
@@ -81,9 +81,9 @@ pub async fn submit(shard: &Shard, items: &mut [&mut OpenItem]) -> Result<Judged
     };
     // Once more if something was believed wrongly, which the server has told.
     if let Some(config) = config(shard)
-        && round(shard, &config, items, &mut judged, true).await?
+        && round(shard, &config, items, &mut judged).await?
     {
-        round(shard, &config, items, &mut judged, false).await?;
+        round(shard, &config, items, &mut judged).await?;
     }
     for (item, answer) in items.iter_mut().zip(&mut judged.answers) {
         if let Err(invalid) = item.prepare(shard) {
@@ -100,7 +100,6 @@ async fn round(
     config: &Config,
     items: &mut [&mut OpenItem],
     judged: &mut Judged,
-    presuming: bool,
 ) -> Result<bool, StoreError> {
     let moment = Moment::of(shard);
     let mut met = Met::default();
@@ -127,7 +126,7 @@ async fn round(
         // Numbers of those that go the long way are drawn with them, so that all arrive in their order.
         let places = std::mem::replace(&mut undrawn, places.end)..places.end;
         let presumed = match batches.len() {
-            1 if presuming => shard.believe(|belief| belief.draw(places.len())),
+            1 => shard.believe(|belief| belief.draw(places.len())),
             _ => None,
         };
         let drawn = match presumed {
@@ -356,11 +355,14 @@ impl Context<'_> {
     ) -> Option<Cmd> {
         let (shard, keys) = (self.shard, &self.shard.keys);
         let seq = |job: &New<'_>| self.seq(job.place);
+        let tallied = born_tallies(keys, kind.lane, kind.held);
+        if let ([job], [(_, counted)]) = (jobs, tallied.as_slice()) {
+            return self.call_for_one(kind, job, places, (place, counted.as_str()), signals);
+        }
         let chunks: Vec<(i64, usize)> = jobs
             .chunk_by(|a, b| Keys::chunk(seq(a)) == Keys::chunk(seq(b)))
             .map(|chunk| (Keys::chunk(seq(&chunk[0])), chunk.len()))
             .collect();
-        let tallied = born_tallies(keys, kind.lane, kind.held);
         let digests: Vec<&Digest> = jobs
             .iter()
             .filter(|_| kind.keyed)
@@ -386,10 +388,7 @@ impl Context<'_> {
             call.arg(keys.owners(digest));
         }
         believed(&mut call, shard, self.moment, self.config.version);
-        match self.presumed {
-            true => call.arg(self.seq(places.start) - 1).arg(self.seq(places.end) - 1),
-            false => call.arg("").arg(""),
-        };
+        self.drawing(&mut call, places);
         call.arg(keys.channel())
             .arg(shard.wake.message(signals))
             .arg(place);
@@ -408,22 +407,78 @@ impl Context<'_> {
             call.arg(&Keys::owned(digest));
         }
         for job in jobs {
-            let Submission {
-                token,
-                content,
-                producer,
-                ..
-            } = &job.prepared.submission;
-            let key = job.prepared.key.as_ref().filter(|_| kind.keyed);
-            let head = self.head(kind, job, seq(job));
-            let birth = Spec::encode_birth(&head, content, producer.as_ref(), key);
-            call.arg(token.as_bytes()).arg(birth?);
+            call.arg(job.prepared.submission.token.as_bytes())
+                .arg(self.birth(kind, job, seq(job))?);
         }
         for job in jobs {
             let id = Id::from(job.prepared.submission.token);
             call.arg(job.life.run_at.as_millis()).arg(&member(seq(job), &id));
         }
         Some(call)
+    }
+
+    /// See `lua/submit_one.lua`.
+    fn call_for_one(
+        &self,
+        kind: Kind,
+        job: &New<'_>,
+        places: &Range<usize>,
+        (place, counted): (&str, &str),
+        signals: Signals,
+    ) -> Option<Cmd> {
+        let (shard, keys) = (self.shard, &self.shard.keys);
+        let (seq, id) = (self.seq(job.place), Id::from(job.prepared.submission.token));
+        let digest = job.prepared.key.as_ref().filter(|_| kind.keyed);
+        let digest = digest.map(|key| &key.digest);
+        let chunk = Keys::chunk(seq);
+        let mut call = Cmd::with_capacity(32, 1_024 + job.prepared.submission.content.input.as_str().len());
+        call.arg("EVALSHA").arg(shard.link.scripts.submit_one.get_hash());
+        call.arg(if digest.is_some() { 9 } else { 8 })
+            .arg(keys.meta())
+            .arg(keys.leases())
+            .arg(keys.specs())
+            .arg(keys.tokens())
+            .arg(keys.ready(kind.lane, kind.priority))
+            .arg(keys.places())
+            .arg(keys.chunks())
+            .arg(keys.order(chunk));
+        if let Some(digest) = digest {
+            call.arg(keys.owners(digest));
+        }
+        believed_for_now(&mut call, shard, self.moment, self.config.version);
+        self.drawing(&mut call, places);
+        call.arg(keys.channel())
+            .arg(shard.wake.message(signals))
+            .arg(place)
+            .arg(chunk)
+            .arg(counted)
+            .arg(&id.0)
+            .arg(self.birth(kind, job, seq)?)
+            .arg(job.life.run_at.as_millis())
+            .arg(&member(seq, &id));
+        if let Some(digest) = digest {
+            let mut owner = Owner::lacking_id(lifecycle::next_fence(0, self.moment.micros));
+            owner.extend_from_slice(&id.0);
+            call.arg(&Keys::owned(digest)).arg(owner);
+        }
+        Some(call)
+    }
+
+    /// The numbers of arrival that a call presumes.
+    fn drawing(&self, call: &mut Cmd, places: &Range<usize>) {
+        match self.presumed {
+            true => call.arg(self.seq(places.start) - 1).arg(self.seq(places.end) - 1),
+            false => call.arg("").arg(""),
+        };
+    }
+
+    /// The record of birth of a job.
+    fn birth(&self, kind: Kind, job: &New<'_>, seq: i64) -> Option<Vec<u8>> {
+        let Submission {
+            content, producer, ..
+        } = &job.prepared.submission;
+        let key = job.prepared.key.as_ref().filter(|_| kind.keyed);
+        Spec::encode_birth(&self.head(kind, job, seq), content, producer.as_ref(), key)
     }
 
     fn head(&self, kind: Kind, job: &New<'_>, seq: i64) -> Head {

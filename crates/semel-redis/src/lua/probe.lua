@@ -23,6 +23,7 @@ local commands = {
   { 'HDEL', key, 'a', 'b' },
   { 'ZADD', key, 1, 'a' },
   { 'ZRANGE', key, 0, 0, 'WITHSCORES' },
+  { 'ZCOUNT', key, '-inf', 1 },
   { 'ZRANGEBYSCORE', key, '-inf', 1, 'LIMIT', 0, 1 },
   { 'ZREMRANGEBYRANK', key, 1, 1 },
   { 'ZREM', key, 'a' },

@@ -10,7 +10,8 @@
 -- ARGV  1 the time of the decision in milliseconds: no lease may have run out by then
 --       2 how many milliseconds the server's clock may be away from it; '' for a clock of tests
 --       3 version of lanes and settings; '' if there is none
---       4 the number of arrival nobody may have drawn after; '' if the numbers used here were drawn before
+--       4 the number of arrival nobody may have drawn after; '' if the numbers used here were drawn before. Numbers up
+--         to it that nobody has drawn stay gaps: they are on their way, or never came
 --       5 the last number of arrival after this call
 --       6 channel  7 message  8 member of places  9 owner of a key, but for the id; '' if the jobs have no keys
 --       10 jobs  11 chunks  12 tallies
@@ -22,7 +23,7 @@
 -- Gives { 'done', seconds, microseconds, places of the jobs that were left out… },
 --       or { 'again', seconds, microseconds, last number of arrival }: numbers or clock were not as believed,
 --       or { 'long' }: lanes or settings have changed, or a lease has run out.
-local call = redis.call
+local call, sub = redis.call, string.sub
 local meta = call('HMGET', KEYS[1], 'config', 'seq')
 if (meta[1] or '') ~= ARGV[3] then return { 'long' } end
 local now = tonumber(ARGV[1])
@@ -30,7 +31,7 @@ local soonest = call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
 if soonest and tonumber(soonest) <= now then return { 'long' } end
 local time = call('TIME')
 local away = ARGV[2] ~= '' and math.abs(time[1] * 1000 + time[2] / 1000 - now) > tonumber(ARGV[2])
-if away or (ARGV[4] ~= '' and (meta[2] or '0') ~= ARGV[4]) then
+if away or (ARGV[4] ~= '' and tonumber(meta[2] or '0') > tonumber(ARGV[4])) then
   return { 'again', time[1], time[2], meta[2] or '0' }
 end
 local owner, jobs, chunks, tallies = ARGV[9], tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
@@ -43,37 +44,24 @@ local owners = 7 + chunks + tallies
 -- One for the tokens, two for the order of dispatch.
 local there = call('EXISTS', KEYS[4], KEYS[5], KEYS[5])
 local answer, left_out, out = { 'done', time[1], time[2] }, {}, 0
-if jobs == 1 then
-  -- Alone it is written at once, and taken back if it may not be.
-  local id = ARGV[births + 1]
-  if (there % 2 == 1 and call('HEXISTS', KEYS[4], id) == 1)
-    or (owner ~= '' and call('HSETNX', KEYS[owners + 1], ARGV[digests + 1], owner .. id) == 0) then
-    out = 1
-  elseif call('HSETNX', KEYS[3], id, ARGV[births + 2]) == 0 then
-    if owner ~= '' then call('HDEL', KEYS[owners + 1], ARGV[digests + 1]) end
-    out = 1
-  end
-  if out == 1 then answer[4] = 0 end
-else
-  local ids = {}
-  for n = 1, jobs do ids[n] = ARGV[births + 2 * n - 1] end
-  local known = call('HMGET', KEYS[3], unpack(ids))
-  local seen = {}
-  if there % 2 == 1 then seen = call('HMGET', KEYS[4], unpack(ids)) end
-  for n = 1, jobs do
-    if known[n] or seen[n]
-      or (owner ~= '' and call('HSETNX', KEYS[owners + n], ARGV[digests + n], owner .. ids[n]) == 0) then
-      out = out + 1
-      answer[3 + out] = n - 1
-      left_out[n] = true
-    end
+local ids = {}
+for n = 1, jobs do ids[n] = ARGV[births + 2 * n - 1] end
+local known = call('HMGET', KEYS[3], unpack(ids))
+local seen = {}
+if there % 2 == 1 then seen = call('HMGET', KEYS[4], unpack(ids)) end
+for n = 1, jobs do
+  if known[n] or seen[n]
+    or (owner ~= '' and call('HSETNX', KEYS[owners + n], ARGV[digests + n], owner .. ids[n]) == 0) then
+    out = out + 1
+    answer[3 + out] = n - 1
+    left_out[n] = true
   end
 end
 if ARGV[4] ~= '' then call('HSET', KEYS[1], 'seq', ARGV[5]) end
 if out == jobs then return answer end
 
 if out == 0 then
-  if jobs > 1 then call('HSET', KEYS[3], unpack(ARGV, births + 1, places)) end
+  call('HSET', KEYS[3], unpack(ARGV, births + 1, places))
   call('ZADD', KEYS[5], unpack(ARGV, places + 1, places + 2 * jobs))
 else
   local function taken(from)
@@ -93,7 +81,7 @@ local first = 0
 for chunk = 1, chunks do
   local arrived, last = {}, first + tonumber(ARGV[12 + 2 * chunk])
   for n = first + 1, last do
-    if not left_out[n] then arrived[#arrived + 1] = ARGV[places + 2 * n] end
+    if not left_out[n] then arrived[#arrived + 1] = sub(ARGV[places + 2 * n], 8) end
   end
   if #arrived > 0 then
     -- A chunk that had jobs before is known.

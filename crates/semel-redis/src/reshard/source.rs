@@ -11,7 +11,7 @@ use semel_core::store::log_feed;
 
 use crate::config::Config;
 use crate::head::Head;
-use crate::jobs::parse_member;
+use crate::jobs::parse_arrival;
 use crate::keys::{Id, Keys};
 use crate::link::Link;
 use crate::link::answer::{self, Pair};
@@ -100,11 +100,14 @@ impl<'l> Source<'l> {
         };
         let mut ask = redis::pipe();
         ask.cmd("LRANGE").arg(self.keys.order(chunk)).arg(0).arg(-1);
-        let members = answer::all_bytes(self.link.ask("reading jobs", &ask).await?.remove(0))?;
-        let mut members: Vec<(i64, Id)> = members.iter().filter_map(|member| parse_member(member)).collect();
-        members.sort_unstable();
-        members.dedup();
-        self.ids = members.into_iter().map(|(_, id)| id).collect();
+        let arrivals = answer::all_bytes(self.link.ask("reading jobs", &ask).await?.remove(0))?;
+        let jobs = arrivals
+            .iter()
+            .filter_map(|arrival| parse_arrival(chunk, arrival));
+        let mut jobs: Vec<(i64, Id)> = jobs.collect();
+        jobs.sort_unstable();
+        jobs.dedup();
+        self.ids = jobs.into_iter().map(|(_, id)| id).collect();
         Ok(true)
     }
 

@@ -85,7 +85,7 @@ async fn numbers_that_are_wrong_are_counted_anew() {
     let server = Server::start();
     let store = open(&server).await;
     store.submit(vec![plain(), plain()]).await.unwrap();
-    server.command(&["HINCRBY", &key("counts"), "0.p0", "7"]);
+    server.command(&["HINCRBY", &key("meta"), "0.p0", "7"]);
     assert_eq!(store.stats().await.unwrap().jobs[&State::Queued], 9);
     assert_eq!(mended(&store).await[0].invariant, "I25");
     assert_eq!(store.stats().await.unwrap().jobs[&State::Queued], 2);

@@ -75,3 +75,25 @@ async fn a_caller_who_goes_away_leaves_the_connection_to_the_next() {
             .expect("the store answers");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_who_looks_out_for_its_answer_sleeps_when_it_does_not_come() {
+    let server = Server::start();
+    let store = open(&server).await;
+    for _ in 0..3 {
+        // Long enough alone to look out.
+        for _ in 0..50 {
+            soon(store.submit(vec![plain()]))
+                .await
+                .expect("the store answers");
+        }
+        server.freeze(true);
+        let waits = store.clone();
+        let waits = tokio::spawn(async move { waits.submit(vec![plain()]).await });
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        server.freeze(false);
+        soon(waits).await.expect("it ends").expect("the store answers");
+    }
+    let accepted = store.stats().await.unwrap().raw.get(Counter::Accepted);
+    assert_eq!(accepted, 1 + 3 * 51);
+}
