@@ -1,6 +1,6 @@
 //! One shard of the store, as this handle sees it.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use redis::{Cmd, Value};
@@ -17,11 +17,6 @@ use crate::name::{self, Layout, Lead};
 use crate::scripts;
 use crate::tx::{Signals, Written};
 use crate::wake::Wake;
-
-/// Calls at the same time that are a crowd.
-const CROWD: usize = 4;
-/// Calls after one for which nobody is taken to be alone.
-const CROWDED: u32 = 32;
 
 /// One shard.
 pub struct Shard {
@@ -44,7 +39,6 @@ pub struct Shard {
     calls: AtomicU64,
     belief: Mutex<Belief>,
     at_work: AtomicUsize,
-    crowd: AtomicU32,
     /// What was written at once.
     pub at_once: Tallies,
 }
@@ -91,7 +85,6 @@ impl Shard {
             calls: AtomicU64::new(0),
             belief: Mutex::default(),
             at_work: AtomicUsize::new(0),
-            crowd: AtomicU32::new(0),
             at_once: Tallies::default(),
         }
     }
@@ -102,27 +95,14 @@ impl Shard {
         AtWork(&self.at_work)
     }
 
-    /// The same, if no other is and there was no crowd of late: in one, who runs off alone makes the others wait.
+    /// The same, if no other is.
     pub fn alone(&self) -> Option<AtWork<'_>> {
-        let crowd = self.crowd.load(Ordering::Relaxed);
-        if crowd > 0 {
-            self.crowd.store(crowd - 1, Ordering::Relaxed);
-            return None;
-        }
         let alone = self
             .at_work
             .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed);
         alone.ok()?;
         self.link.note(true);
         Some(AtWork(&self.at_work))
-    }
-
-    /// So many calls were made at the same time.
-    pub fn counted(&self, calls: usize) {
-        self.link.note(false);
-        if calls >= CROWD {
-            self.crowd.store(CROWDED, Ordering::Relaxed);
-        }
     }
 
     /// The job of this shard that an id names.

@@ -184,8 +184,6 @@ async fn serve(shard: Arc<Shard>, mut queue: mpsc::UnboundedReceiver<Waiting>) {
             step.await;
             continue;
         }
-        // Whoever can make a call just now comes first: many small groups cost the server more than a large one.
-        tokio::task::yield_now().await;
         let mut items = group[0].0.items();
         while let Ok(next) = queue.try_recv() {
             items += next.0.items();
@@ -195,7 +193,8 @@ async fn serve(shard: Arc<Shard>, mut queue: mpsc::UnboundedReceiver<Waiting>) {
             }
             group.push(next);
         }
-        shard.counted(group.len());
+        // The task serves others too: it does not look out.
+        shard.link.note(false);
         // While one group is on its way, the next is made ready.
         flying.push(at_once(shard, group));
     }
