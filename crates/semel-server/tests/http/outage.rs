@@ -24,6 +24,8 @@ async fn a_store_that_takes_no_writes_is_told_soon_and_goes_on_when_it_does() {
     assert!(stage.get("/metrics").await.text.contains("semel_store_up 1"));
     let other = Connection::open(&file).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    // That it took one is believed for a second.
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
     let claim = json!({"worker": "w", "tasks": ["t"], "max": 1, "lease_ms": 30_000});
     let begun = Instant::now();
     let (submitted, claimed, paused, ready) = tokio::join!(
