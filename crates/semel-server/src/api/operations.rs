@@ -49,6 +49,8 @@ pub struct FilterSaid {
     /// The digest or the text of a key.
     pub key: Option<String>,
     pub error: Option<String>,
+    /// Whose last error is of this group: the error of a group of dead letters, exactly.
+    pub error_group: Option<String>,
     pub since: Option<String>,
     pub until: Option<String>,
     pub dead_letters: Option<bool>,
@@ -78,13 +80,18 @@ impl FilterSaid {
             ..JobsQuery::default()
         };
         if filter == KeyFilter::default() {
-            return Ok(Selection::Jobs(jobs.filter(app).await?));
+            let filter = jobs.filter(app).await?;
+            return Ok(match self.error_group {
+                Some(group) => Selection::Grouped(filter, group),
+                None => Selection::Jobs(filter),
+            });
         }
         let others = [
             &jobs.state,
             &jobs.queue,
             &jobs.key,
             &jobs.error,
+            &self.error_group,
             &jobs.since,
             &jobs.until,
         ];
@@ -133,6 +140,7 @@ pub async fn start(
     if said.rate_per_s == Some(0) {
         return Err(Problem::invalid("rate_per_s: allowed is at least 1"));
     }
+    operator.may_carry_out(&planned)?;
     carry_out(&app, operator, &planned, said.rate_per_s).await;
     json(StatusCode::ACCEPTED, &wire::Operation::from(&planned))
 }
