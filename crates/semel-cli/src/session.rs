@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use semel::{Client, Operator, StoreUrl};
+use semel::{Client, Connecting, Operator, StoreUrl};
 use semel_core::error::StoreError;
 use semel_core::store::Store;
 use tokio::signal::unix::{SignalKind, signal};
@@ -32,7 +32,7 @@ impl Session {
             }
             .into());
         }
-        Ok(semel::connect(url).name(person()).existing().await?)
+        Ok(self.connecting().existing().await?)
     }
 
     /// Connects to the store, making it where there is none.
@@ -40,7 +40,16 @@ impl Session {
         if self.settings.store.value.starts_with("memory:") {
             self.screen.note("note: a memory: store ends with this command");
         }
-        Ok(semel::connect(&self.settings.store.value).name(person()).await?)
+        Ok(self.connecting().await?)
+    }
+
+    /// The way to the store, with what the settings say about it.
+    fn connecting(&self) -> Connecting {
+        let connecting = semel::connect(&self.settings.store.value).name(person());
+        match self.settings.hides_keys() {
+            true => connecting.hide_keys(),
+            false => connecting,
+        }
     }
 
     /// The store itself, which has to be there.
