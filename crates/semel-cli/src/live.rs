@@ -7,7 +7,7 @@ use semel::workers::{self, WorkerView};
 use semel_core::ids::Name;
 
 use crate::problem::Problem;
-use crate::screen::elide;
+use crate::screen::{elide, flag};
 
 /// The workers that were heard of lately.
 #[derive(Debug, Default)]
@@ -41,7 +41,10 @@ impl LiveWorkers {
         let idle = |(task, queue): &(&Name, &Name)| self.serving_in(task, queue) == 0;
         let tasks: BTreeSet<&Name> = waiting.into_iter().filter(idle).map(|(task, _)| task).collect();
         let first = tasks.first()?;
-        let start = format!("start one:\nsemel work --task {first} --exec 'CMD'");
+        let start = format!(
+            "start one:\nsemel work {} --exec 'CMD'",
+            flag("--task", first.as_str())
+        );
         let all: Vec<&str> = tasks.iter().map(|task| task.as_str()).collect();
         Some(match all.as_slice() {
             [task] if self.serving(first) > 0 => {

@@ -1,8 +1,11 @@
 //! Structured log lines on the error output, as `SEMEL_LOG` asks for.
 
+mod json;
+
 use std::io::{self, IsTerminal};
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::JsonFields;
 
 use crate::problem::Problem;
 use crate::settings::Settings;
@@ -21,7 +24,10 @@ pub fn start(settings: &Settings, usual: &str) -> Result<(), Problem> {
     let _ = if io::stderr().is_terminal() {
         lines.compact().with_target(false).try_init()
     } else {
-        lines.json().flatten_event(true).try_init()
+        lines
+            .fmt_fields(JsonFields::new())
+            .event_format(json::Lines)
+            .try_init()
     };
     Ok(())
 }

@@ -7,6 +7,7 @@ use semel_core::error::{Invalid, StoreError};
 use serde_json::{Map, Value};
 
 use crate::exit::Exit;
+use crate::screen::operand;
 
 /// Why a command did not do what was asked.
 #[derive(Clone, Debug)]
@@ -134,7 +135,7 @@ impl From<Error> for Problem {
             problem = problem.detail("holder", crate::wire::Holder::from(holder));
             problem
                 .hint
-                .get_or_insert(format!("semel jobs show {}", holder.id));
+                .get_or_insert(format!("semel jobs show {}", operand(holder.id.as_str())));
         }
         match &error {
             Error::IdempotencyConflict { differs, .. } => problem.detail("differs", differs),

@@ -16,6 +16,7 @@ mod work;
 pub use server::Server;
 
 use crate::args::StoreCommand;
+use crate::commands::outbox::OutboxCommand;
 use crate::exit::Exit;
 use crate::problem::Problem;
 use crate::session::Session;
@@ -46,6 +47,7 @@ pub async fn run(command: StoreCommand, server: &Server, session: &Session) -> R
                 .await
         }
         StoreCommand::Work(args) => to.work(args).await,
+        StoreCommand::Outbox(OutboxCommand::Status(args)) if args.from.is_none() => to.outbox().await,
         #[cfg(feature = "redis")]
         StoreCommand::Bridge(_) | StoreCommand::Shards(_) => Err(at_the_store()),
         StoreCommand::Demo(_)

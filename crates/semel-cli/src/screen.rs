@@ -8,7 +8,9 @@ mod style;
 mod table;
 
 pub use page::Page;
-pub use semel_server::text::{bytes, capital, clean, count, elide, one_line, percent, plural, pretty_json};
+pub use semel_server::text::{
+    bytes, capital, clean, count, elide, flag, one_line, operand, percent, plural, pretty_json, shell,
+};
 pub use semel_server::when::{exact, relative, span};
 pub use style::{Tone, paint, state_tone};
 pub use table::{Column, Table};

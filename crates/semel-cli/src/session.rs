@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use semel::{Client, Operator, StoreUrl};
+use semel::{Client, Connecting, Operator, StoreUrl};
 use semel_core::error::StoreError;
 use semel_core::store::Store;
 use tokio::signal::unix::{SignalKind, signal};
@@ -32,25 +32,38 @@ impl Session {
             }
             .into());
         }
-        Ok(semel::connect(url).name(person()).existing().await?)
+        Ok(self.connecting().existing().await?)
     }
 
     /// Connects to the store, making it where there is none.
     pub async fn create(&self) -> Result<Client, Problem> {
         self.warn_of_memory();
-        Ok(semel::connect(&self.settings.store.value).name(person()).await?)
+        Ok(self.connecting().await?)
     }
 
     /// The same for a server, whose callers do not wait for ever.
     pub async fn create_to_serve(&self) -> Result<Client, Problem> {
         self.warn_of_memory();
         let connecting = semel_server::connect(&self.settings.store.value);
-        Ok(connecting.name(person()).await?)
+        Ok(self.as_set(connecting).await?)
     }
 
     fn warn_of_memory(&self) {
         if self.settings.store.value.starts_with("memory:") {
             self.screen.note("note: a memory: store ends with this command");
+        }
+    }
+
+    /// The way to the store, with what the settings say about it.
+    fn connecting(&self) -> Connecting {
+        self.as_set(semel::connect(&self.settings.store.value))
+    }
+
+    fn as_set(&self, connecting: Connecting) -> Connecting {
+        let connecting = connecting.name(person());
+        match self.settings.hides_keys() {
+            true => connecting.hide_keys(),
+            false => connecting,
         }
     }
 

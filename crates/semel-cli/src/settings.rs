@@ -162,6 +162,17 @@ impl Settings {
         }
     }
 
+    /// Whether log lines show digests instead of the texts of keys: they are as private as payloads (contract 7.6).
+    pub fn hides_keys(&self) -> bool {
+        self.file.redact_keys.unwrap_or(!self.file.redact.is_empty())
+    }
+
+    /// A path of the file, taken from where the file is.
+    pub fn beside_file(&self, path: &Path) -> PathBuf {
+        let file = self.path.as_ref().and_then(|path| path.value.parent());
+        file.unwrap_or(Path::new(".")).join(path)
+    }
+
     /// Where the values of the file come from.
     pub fn file_source(&self) -> Source {
         match &self.path {

@@ -209,6 +209,89 @@ fn queues_schedules_and_events_are_steered() {
     assert_eq!(reset["accepted"], 0);
 }
 
+/// The cells of the row that begins with a name, by the heads of their columns.
+fn cells(said: &str, name: &str) -> Vec<(String, String)> {
+    let cut = |line: &str| -> Vec<String> {
+        let cells = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty());
+        cells.map(str::to_owned).collect()
+    };
+    let lines: Vec<&str> = said.lines().collect();
+    let at = lines.iter().position(|line| line.trim_start().starts_with(name));
+    let at = at.unwrap_or_else(|| panic!("{name} in {said}"));
+    let head = lines[..at]
+        .iter()
+        .rev()
+        .find(|line| line.contains("NAME"))
+        .unwrap();
+    cut(head).into_iter().zip(cut(lines[at])).collect()
+}
+
+#[test]
+fn tables_say_what_was_set() {
+    let mut far = Far::new();
+    far.far = Stage::new().wide();
+    far.json(0, &["submit", "mail", "1", "--queue", "letters"]);
+    let has = |args: &[&str], name: &str, head: &str, value: &str| {
+        let row = cells(&far.said(args), name);
+        let cell = row.iter().find(|(found, _)| found == head);
+        assert!(
+            cell.is_some_and(|(_, found)| found.contains(value)),
+            "{head} {value}: {row:?}"
+        );
+    };
+    has(&["queues", "list"], "letters", "INTAKE", "open");
+    far.json(0, &["queues", "close", "letters"]);
+    far.json(0, &["queues", "pause", "letters"]);
+    has(&["queues", "list"], "letters", "INTAKE", "closed");
+    let row = cells(&far.said(&["queues", "list"]), "letters");
+    let paused = row.iter().find(|(head, _)| head == "PAUSED SINCE").unwrap();
+    assert_ne!(paused.1, "-", "{row:?}");
+    has(&["queues", "list"], "letters", "QUEUED", "1");
+    let set = [
+        "schedules",
+        "set",
+        "daily",
+        "{}",
+        "--cron",
+        "@daily",
+        "--task",
+        "report",
+    ];
+    far.json(0, &set);
+    has(&["schedules", "list"], "daily", "NEXT", "in ");
+    has(&["schedules", "list"], "daily", "CRON", "@daily");
+}
+
+#[test]
+fn the_outbox_of_a_server_is_shown_without_naming_its_database() {
+    let near = Stage::new();
+    let none = near.run(&["outbox", "status"]);
+    assert_eq!(none.code, 2, "{none:#?}");
+    assert!(none.err.contains("--from URL"), "{none:#?}");
+    let shop = rusqlite::Connection::open(near.file("shop.db")).unwrap();
+    shop.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
+        .unwrap();
+    let (server, address) = near.serve(&["--outbox", "sqlite:shop.db"]);
+    let far = Far {
+        near,
+        far: Stage::new(),
+        server,
+        url: format!("http://{address}"),
+    };
+    assert_eq!(far.json(0, &["outbox", "status"])["pending"], 0);
+    assert!(far.said(&["outbox", "status"]).contains("No event was given up."));
+}
+
+#[test]
+fn a_key_is_found_by_its_whole_text_among_many_that_contain_it() {
+    let far = Far::new();
+    far.json(0, &["submit", "t", "1", "--key", "ord-1"]);
+    for n in 100..160 {
+        far.near.submit(&["t", "1", "--key", &format!("ord-{n}")]);
+    }
+    assert_eq!(far.json(0, &["keys", "show", "ord-1"])["text"], "ord-1");
+}
+
 #[test]
 fn a_server_that_asks_for_a_token_is_shown_it() {
     let far = Far::new();

@@ -13,7 +13,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::sight::View;
-use crate::text::{count, percent, plural};
+use crate::text::{count, flag, operand, percent, plural};
 use crate::when::span;
 
 /// When alerts fire.
@@ -63,6 +63,14 @@ const ENOUGH: i64 = 20;
 
 /// Names that are said before the others are counted.
 const NAMED: usize = 5;
+
+/// Says why a rate beyond its threshold does not fire.
+fn too_few(seen: i64, what: &str, is_beyond: bool) -> String {
+    match is_beyond && seen < ENOUGH {
+        true => format!("; fewer than {ENOUGH} {what} say nothing yet"),
+        false => String::new(),
+    }
+}
 
 /// Something that is watched, and whether it needs somebody.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
@@ -162,7 +170,7 @@ fn no_worker(view: &View) -> Alert {
         },
         value: jobs as f64,
         threshold: 0.0,
-        command: format!("semel work --task {first} --exec 'CMD'"),
+        command: format!("semel work {} --exec 'CMD'", flag("--task", first)),
     }
 }
 
@@ -196,7 +204,10 @@ fn oldest_waiting(view: &View, limits: &Thresholds) -> Alert {
         value: waited.as_millis() as f64 / 1_000.0,
         threshold: limits.oldest_waiting.as_millis() as f64 / 1_000.0,
         command: match oldest {
-            Some((_, lane)) => format!("semel jobs list --state queued --task {}", lane.task),
+            Some((_, lane)) => format!(
+                "semel jobs list --state queued {}",
+                flag("--task", lane.task.as_str())
+            ),
             None => "semel jobs list --state queued".to_owned(),
         },
     }
@@ -215,10 +226,11 @@ fn error_rate(view: &View, limits: &Thresholds) -> Alert {
         alert: "error_rate",
         firing: ended >= ENOUGH && rate > limits.error_rate,
         message: format!(
-            "{} of {} failed within the last hour ({})",
+            "{} of {} failed within the last hour ({}){}",
             count(failed),
             plural(ended, "job that ended", "jobs that ended"),
-            percent(rate)
+            percent(rate),
+            too_few(ended, "jobs", rate > limits.error_rate)
         ),
         value: rate,
         threshold: limits.error_rate,
@@ -283,8 +295,14 @@ fn paused(view: &View, limits: &Thresholds) -> Alert {
         Some((length, target)) => {
             let (what, command) = match target {
                 Target::All => ("Everything".to_owned(), "semel queues resume --all".to_owned()),
-                Target::Queue(name) => (format!("Queue {name}"), format!("semel queues resume {name}")),
-                Target::Task(name) => (format!("Task {name}"), format!("semel tasks resume {name}")),
+                Target::Queue(name) => (
+                    format!("Queue {name}"),
+                    format!("semel queues resume {}", operand(name.as_str())),
+                ),
+                Target::Task(name) => (
+                    format!("Task {name}"),
+                    format!("semel tasks resume {}", operand(name.as_str())),
+                ),
             };
             (format!("{what} has been paused for {}", span(length)), command)
         }
@@ -309,9 +327,14 @@ fn duplicate_rate(view: &View, limits: &Thresholds) -> Alert {
         alert: "duplicate_rate",
         firing: known && off.abs() > limits.duplicate_rate,
         message: format!(
-            "{} of submissions were absorbed within ten minutes, {} within the day before",
+            "{} of submissions were absorbed within ten minutes, {} within the day before{}",
             percent(recent.hit_ratio()),
-            percent(day.hit_ratio())
+            percent(day.hit_ratio()),
+            too_few(
+                all(&recent).min(all(&day)),
+                "submissions",
+                off.abs() > limits.duplicate_rate
+            )
         ),
         value: off,
         threshold: limits.duplicate_rate,

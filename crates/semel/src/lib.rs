@@ -60,7 +60,8 @@ pub use job_error::{JobError, JobResult, did_not_happen, fail, snooze};
 pub use job_handle::JobHandle;
 pub use keys::{ComputedKey, KeyStrategy};
 pub use operate::{
-    Action, AuditEntry, CarryOut, Operation, Operator, Planning, Progress, Sample, Selection, Status,
+    Action, AuditEntry, CarryOut, KeyRelease, Operation, Operator, Planning, Progress, Sample, Selection,
+    SettingReasons, Status,
 };
 pub use policy::{Dedup, Hold};
 pub use request::{DedupRequest, DuplicateWord, PeriodRequest, ReleaseWord, ScopeWord, SubmitRequest};

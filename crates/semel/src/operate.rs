@@ -8,7 +8,7 @@ mod plan;
 mod turn;
 
 pub use action::{Action, Selection};
-pub use audit::AuditEntry;
+pub use audit::{AuditEntry, KeyRelease, SettingReasons};
 pub use carry_out::CarryOut;
 pub use operation::{Operation, Progress, Status};
 pub use plan::{Planning, Sample};
@@ -170,8 +170,8 @@ impl Operator {
             digest,
             holder: holder.clone(),
         };
-        self.act("release", act, format!("key {digest} of job {holder}"))
-            .await
+        let subject = audit::subject_of_release(digest, Some(holder));
+        self.act(audit::RELEASE, act, subject).await
     }
 
     /// Decides about a step in doubt; needs a reason (contract 5.2).
@@ -229,7 +229,7 @@ impl Operator {
         {
             true => Ok(()),
             false => Err(Invalid::new(format!("{doing} without a reason"), "a reason")
-                .hint("say it with .because(…)")
+                .hint("whoever reads the record will want to know why")
                 .into()),
         }
     }

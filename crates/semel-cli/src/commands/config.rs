@@ -73,7 +73,16 @@ fn show(session: &Session) -> Result<Exit, Problem> {
 /// Each value as it is shown: its name, the value, where it came from.
 pub fn shown(settings: &Settings) -> Vec<(String, String, String)> {
     let each = rows(settings).into_iter();
-    each.map(|row| (row.name, row.value, row.source)).collect()
+    each.map(|row| {
+        // A server is told everything by the request: what it shows must not look as if it took part.
+        let of_commands = ["tasks.", "queues.", "profiles."];
+        let note = match of_commands.iter().any(|part| row.name.starts_with(part)) {
+            true => ", for commands on this machine: requests over HTTP say it themselves",
+            false => "",
+        };
+        (row.name, row.value, row.source + note)
+    })
+    .collect()
 }
 
 fn rows(settings: &Settings) -> Vec<Row> {
@@ -129,10 +138,14 @@ fn from_file(given: &Settings) -> Vec<Row> {
     for (name, value) in given.file.values() {
         let known = ["store", "retention."].iter().any(|part| name.starts_with(part));
         if !known {
-            let value = if name.ends_with("store") || name.ends_with("server") {
-                settings::shown(&value)
-            } else {
-                value
+            let is_url = ["store", "server", "outbox"]
+                .iter()
+                .any(|end| name.ends_with(end));
+            let value = match value.split_once('?') {
+                // What a database is told there can be a password, too.
+                Some((url, _)) if name.ends_with("outbox") => settings::shown(url),
+                _ if is_url => settings::shown(&value),
+                _ => value,
             };
             rows.push(Row::new(name, value, &source));
         }

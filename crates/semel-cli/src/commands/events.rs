@@ -8,7 +8,7 @@ use crate::commands::submit::{self, input};
 use crate::duration::Length;
 use crate::exit::Exit;
 use crate::problem::Problem;
-use crate::screen::{Column, Table, Tone, clean};
+use crate::screen::{Column, Table, Tone, clean, shell};
 use crate::session::Session;
 use crate::wire;
 
@@ -128,7 +128,8 @@ fn no_subscribers(error: Error, event: &str) -> Problem {
     let problem = Problem::from(error);
     match lost {
         true => problem.hint(format!(
-            "semel events subscribe {event} TASK, or --allow-none if that is fine"
+            "semel events subscribe {} TASK, or --allow-none if that is fine",
+            shell(event)
         )),
         false => problem,
     }

@@ -5,7 +5,7 @@ mod alerts;
 pub use alerts::thresholds;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use semel::Client;
@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 use crate::exit::Exit;
 use crate::problem::Problem;
 use crate::session::Session;
+use crate::settings;
 
 /// Where a server listens if nobody says otherwise.
 const LISTEN: &str = "127.0.0.1:7077";
@@ -60,8 +61,42 @@ pub struct ServeArgs {
 
 /// Serves until told to stop.
 pub async fn run(args: ServeArgs, session: &Session) -> Result<Exit, Problem> {
+    let args = args.or(&session.settings)?;
     let client = session.create_to_serve().await?;
     serve(&args, client, session).await
+}
+
+impl ServeArgs {
+    /// These, then the environment, then what the file says.
+    fn or(mut self, settings: &settings::Settings) -> Result<Self, Problem> {
+        let file = &settings.file.server;
+        let from_environment = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+        self.listen = self
+            .listen
+            .or_else(|| from_environment("SEMEL_LISTEN"))
+            .or_else(|| file.listen.clone());
+        self.outbox = self.outbox.or_else(|| from_environment("SEMEL_OUTBOX"));
+        if let (None, Some(url)) = (&self.outbox, &file.outbox) {
+            self.outbox = Some(settings::absolute(url, &settings.beside_file(Path::new("")))?);
+            self.outbox_plain |= file.outbox_plain;
+        }
+        if self.hosts.is_empty() {
+            self.hosts = file.hosts.clone();
+        }
+        // A certificate and a key belong together, so they come from one place.
+        if self.tls_cert.is_none() {
+            let beside = |path: &PathBuf| settings.beside_file(path);
+            self.tls_cert = file.tls_cert.as_ref().map(beside);
+            self.tls_key = file.tls_key.as_ref().map(beside);
+        }
+        if self.tls_cert.is_some() != self.tls_key.is_some() {
+            return Err(Problem::usage(
+                "server.tls_cert and server.tls_key: allowed are both, or neither of them",
+            ));
+        }
+        self.plain_http |= file.plain_http;
+        Ok(self)
+    }
 }
 
 /// Serves a store until told to stop.
@@ -118,7 +153,7 @@ impl Beside {
 }
 
 async fn bind(args: &ServeArgs, client: Client, session: &Session) -> Result<Server, Problem> {
-    let listen = address(args, session)?;
+    let listen = address(args)?;
     let tls = match (&args.tls_cert, &args.tls_key) {
         (Some(certificate), Some(key)) => Some(load_tls(certificate, key).map_err(Problem::usage)?),
         _ => None,
@@ -158,8 +193,7 @@ async fn bind(args: &ServeArgs, client: Client, session: &Session) -> Result<Ser
 
 /// Opens the outbox that is to be relayed, making its tables where they are missing.
 async fn outbox(args: &ServeArgs) -> Result<Option<Outbox>, Problem> {
-    let from_environment = std::env::var("SEMEL_OUTBOX").ok().filter(|text| !text.is_empty());
-    let Some(from) = args.outbox.clone().or(from_environment) else {
+    let Some(from) = &args.outbox else {
         return Ok(None);
     };
     let plain = if args.outbox_plain {
@@ -167,23 +201,11 @@ async fn outbox(args: &ServeArgs) -> Result<Option<Outbox>, Problem> {
     } else {
         Plain::Refuse
     };
-    Ok(Some(Outbox::new(semel_outbox::open(&from, plain).await?)))
+    Ok(Some(Outbox::new(semel_outbox::open(from, plain).await?)))
 }
 
-fn address(args: &ServeArgs, session: &Session) -> Result<SocketAddr, Problem> {
-    let from_environment = std::env::var("SEMEL_LISTEN").ok().filter(|text| !text.is_empty());
-    let from_file = session
-        .settings
-        .file
-        .server
-        .get("listen")
-        .and_then(|value| value.as_str());
-    let said = args
-        .listen
-        .clone()
-        .or(from_environment)
-        .or(from_file.map(str::to_owned));
-    let said = said.unwrap_or_else(|| LISTEN.to_owned());
+fn address(args: &ServeArgs) -> Result<SocketAddr, Problem> {
+    let said = args.listen.as_deref().unwrap_or(LISTEN);
     said.parse().map_err(|_| {
         Problem::usage(format!(
             "{said:?} is no address: allowed is IP:PORT, such as {LISTEN}"

@@ -16,6 +16,7 @@ use semel_core::view::Job;
 use crate::duration::Length;
 use crate::exit::Exit;
 use crate::problem::Problem;
+use crate::screen::operand;
 use crate::session::Session;
 use crate::{redact, wire};
 
@@ -103,5 +104,5 @@ pub fn ended(mut job: Job, session: &Session) -> Result<Exit, Problem> {
     };
     Err(problem
         .detail("state", job.state)
-        .hint(format!("semel jobs show {}", job.id)))
+        .hint(format!("semel jobs show {}", operand(job.id.as_str()))))
 }

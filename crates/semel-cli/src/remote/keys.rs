@@ -1,9 +1,11 @@
 //! Keys and steps.
 
+use std::collections::BTreeSet;
+
 use reqwest::Method;
 use semel::Action;
 use semel_core::ids::Digest;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::commands::keys::KeysCommand;
 use crate::commands::steps::StepsCommand;
@@ -15,6 +17,9 @@ use crate::remote::server::part;
 use crate::remote::submit::with;
 use crate::remote::{To, show};
 use crate::screen::clean;
+
+/// Keys that are looked through for one with a whole text.
+const LOOKED_THROUGH: usize = 20_000;
 
 impl To<'_> {
     /// `semel keys …`
@@ -72,13 +77,18 @@ impl To<'_> {
         if said.parse::<Digest>().is_ok() {
             return Ok(said.to_owned());
         }
-        let query = [("text", said.to_owned()), ("state", "all".to_owned())];
-        let found = self.server.get("/v1/keys", &query).await?;
+        let query = vec![("text", said.to_owned()), ("state", "all".to_owned())];
+        // Keys whose text contains this one come first if they are newer.
+        let found = self.gather("/v1/keys", query, LOOKED_THROUGH).await?;
         let items = found["items"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let exact: Vec<&Value> = items.iter().filter(|key| key["text"] == said.trim()).collect();
-        match exact.as_slice() {
-            [one] => Ok(one["digest"].as_str().unwrap_or_default().to_owned()),
-            [] => Err(
+        let exact: BTreeSet<&str> = items
+            .iter()
+            .filter(|key| key["text"] == said.trim())
+            .filter_map(|key| key["digest"].as_str())
+            .collect();
+        match exact.len() {
+            1 => Ok(exact.into_iter().collect()),
+            0 => Err(
                 Problem::not_found(format!("there is no key {:?}", clean(said))).hint(
                     "a server is told a whole text or a whole digest; semel keys list --text PART finds it",
                 ),

@@ -15,6 +15,24 @@ use crate::remote::{To, show};
 use crate::screen::{Tone, clean, count, percent};
 
 impl To<'_> {
+    /// `semel outbox status`: the outbox that the server relays.
+    pub async fn outbox(&self) -> Result<Exit, Problem> {
+        let found = self.server.get("/v1/outbox", &[]).await?;
+        self.say(&found, |page| {
+            let mut standing = found.clone();
+            let members = standing.as_object_mut();
+            let parked = members.and_then(|members| members.remove("parked_events"));
+            show::fields(page, &standing);
+            page.heading("Parked");
+            show::rows(
+                page,
+                &parked.unwrap_or_default(),
+                show::PARKED,
+                "No event was given up.",
+            );
+        })
+    }
+
     /// `semel status`: 1 while an alert fires.
     pub async fn status(&self) -> Result<Exit, Problem> {
         let alerts = self.server.get("/v1/alerts", &[]).await?;

@@ -43,7 +43,7 @@ pub const LANES: Columns = &[
     ("FAILED", "/failed"),
     ("ABSORBED", "/duplicates"),
     ("PAUSED SINCE", "/paused/since"),
-    ("CLOSED", "/closed"),
+    ("INTAKE", "/intake"),
 ];
 pub const WORKERS: Columns = &[
     ("ID", "/id"),
@@ -58,7 +58,7 @@ pub const SCHEDULES: Columns = &[
     ("CRON", "/cron"),
     ("ZONE", "/zone"),
     ("TASK", "/task"),
-    ("NEXT", "/next"),
+    ("NEXT", "/next_at"),
 ];
 pub const SUBSCRIBERS: Columns = &[("EVENT", "/event"), ("TASK", "/task"), ("QUEUE", "/queue")];
 pub const DELIVERIES: Columns = &[
@@ -88,6 +88,13 @@ pub const GROUPS: Columns = &[
     ("NEWEST", "/newest_at"),
 ];
 pub const GUARANTEES: Columns = &[("SUBJECT", "/subject"), ("STATEMENT", "/statement")];
+pub const PARKED: Columns = &[
+    ("EVENT", "/id"),
+    ("TASK", "/task"),
+    ("PARTITION", "/partition"),
+    ("TRIED", "/attempts"),
+    ("WHY", "/error"),
+];
 pub const SAMPLES: Columns = &[
     ("ID", "/id"),
     ("STATE", "/state"),

@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::problem::Problem;
 use crate::remote::To;
 use crate::remote::server::part;
-use crate::screen::clean;
+use crate::screen::{clean, operand};
 
 /// What a server waits at most in one request.
 const LONG_POLL: Duration = Duration::from_secs(30);
@@ -103,7 +103,7 @@ impl To<'_> {
             }
         };
         let problem = Problem::new(Exit::JobFailed, code, told).detail("state", &job["state"]);
-        Ok(problem.hint(format!("semel jobs show {id}")))
+        Ok(problem.hint(format!("semel jobs show {}", operand(id))))
     }
 }
 

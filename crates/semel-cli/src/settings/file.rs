@@ -1,7 +1,7 @@
 //! `semel.toml`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer};
 
@@ -18,7 +18,7 @@ pub struct File {
     /// Named sets of values, chosen with `--profile`.
     pub profiles: BTreeMap<String, Profile>,
     /// For `semel serve`.
-    pub server: toml::Table,
+    pub server: ServerSettings,
     /// How long things are kept.
     pub retention: RetentionSettings,
     /// Defaults of submissions, by queue.
@@ -28,7 +28,10 @@ pub struct File {
     /// Thresholds of alerts.
     pub alerts: toml::Table,
     /// JSON pointers into inputs, outputs and metadata whose values are never shown.
+    #[serde(deserialize_with = "pointers")]
     pub redact: Vec<String>,
+    /// Whether log lines show digests instead of the texts of keys; where nothing is said, if anything is redacted.
+    pub redact_keys: Option<bool>,
     #[serde(skip)]
     raw: toml::Table,
 }
@@ -41,6 +44,26 @@ pub struct Profile {
     pub store: Option<String>,
     /// The server.
     pub server: Option<String>,
+}
+
+/// What `semel serve` is told by its flags, for those who start it without.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServerSettings {
+    /// Where to listen.
+    pub listen: Option<String>,
+    /// Names the server is reached by.
+    pub hosts: Vec<String>,
+    /// The certificate chain, as PEM; a relative path is taken from where the file is.
+    pub tls_cert: Option<PathBuf>,
+    /// Its key.
+    pub tls_key: Option<PathBuf>,
+    /// Listen beyond this machine without encryption.
+    pub plain_http: bool,
+    /// A database whose outbox is relayed; a relative path is taken from where the file is.
+    pub outbox: Option<String>,
+    /// Let its password travel unencrypted to another machine.
+    pub outbox_plain: bool,
 }
 
 /// How long things are kept.
@@ -170,6 +193,15 @@ fn flatten(prefix: &str, table: &toml::Table, values: &mut Vec<(String, String)>
     }
 }
 
+/// Pointers that can point somewhere: one that never does would hide nothing, and nobody would notice.
+fn pointers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let said = Vec::<String>::deserialize(deserializer)?;
+    for pointer in &said {
+        semel_server::redact::check(pointer).map_err(serde::de::Error::custom)?;
+    }
+    Ok(said)
+}
+
 impl<'de> Deserialize<'de> for Length {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
@@ -186,6 +218,7 @@ mod tests {
         let file = File::parse(
             r#"
             store = "sqlite:jobs.db"
+            redact_keys = false
             redact = ["/card/number"]
             [profiles.prod]
             store = "redis://host/0"
@@ -214,6 +247,7 @@ mod tests {
     fn a_typo_is_refused() {
         assert!(File::parse("stroe = 'sqlite:x'").is_err());
         assert!(File::parse("[tasks.a]\nmax_atempts = 3").is_err());
+        assert!(File::parse("[server]\nlissen = '127.0.0.1:80'").is_err());
         let error = File::parse("[retention]\ncomplete = '5 parsecs'").expect_err("no unit");
         assert!(error.to_string().contains("ms, s, m, h, d, w"), "{error}");
     }

@@ -22,7 +22,7 @@ pub struct LoginSaid {
 }
 
 /// `POST /login`
-pub async fn sign_in(State(app): State<App>, Said(said): Said<LoginSaid>) -> Reply {
+pub async fn sign_in(State(app): State<App>, headers: HeaderMap, Said(said): Said<LoginSaid>) -> Reply {
     let caller = app.keyring.caller(&app.client, said.token.trim()).await?;
     let id = caller.and_then(|caller| caller.token);
     let Some(id) = id else {
@@ -34,7 +34,7 @@ pub async fn sign_in(State(app): State<App>, Said(said): Said<LoginSaid>) -> Rep
         ));
     };
     let secret = app.sessions.begin(id)?;
-    let cookie = sessions::set_cookie(Some(&secret), &app.settings);
+    let cookie = sessions::set_cookie(Some(&secret), &app.settings, &headers);
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }
 
@@ -53,6 +53,6 @@ pub async fn sign_out(
     for secret in sessions::of_request(&headers, app.settings.listen.port()) {
         app.sessions.end(secret);
     }
-    let cookie = sessions::set_cookie(None, &app.settings);
+    let cookie = sessions::set_cookie(None, &app.settings, &headers);
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }

@@ -52,6 +52,8 @@ pub struct FilterSaid {
     /// The digest or the text of a key.
     pub key: Option<String>,
     pub error: Option<String>,
+    /// Whose last error is of this group: the error of a group of dead letters, exactly.
+    pub error_group: Option<String>,
     pub since: Option<String>,
     pub until: Option<String>,
     pub dead_letters: Option<bool>,
@@ -81,13 +83,18 @@ impl FilterSaid {
             ..JobsQuery::default()
         };
         if filter == KeyFilter::default() {
-            return Ok(Selection::Jobs(jobs.filter(app).await?));
+            let filter = jobs.filter(app).await?;
+            return Ok(match self.error_group {
+                Some(group) => Selection::Grouped(filter, group),
+                None => Selection::Jobs(filter),
+            });
         }
         let others = [
             &jobs.state,
             &jobs.queue,
             &jobs.key,
             &jobs.error,
+            &self.error_group,
             &jobs.since,
             &jobs.until,
         ];
@@ -139,6 +146,7 @@ pub async fn start(
     if matches!(planned.status, Status::Done | Status::Aborted) {
         return ok(&wire::Operation::from(&planned));
     }
+    operator.may_carry_out(&planned)?;
     carry_out(&app, operator, &planned, said.rate_per_s).await?;
     json(StatusCode::ACCEPTED, &wire::Operation::from(&planned))
 }

@@ -3,6 +3,7 @@
 use semel_core::error::Invalid;
 use semel_core::ids::{Digest, JobId, Name};
 use semel_core::job::State;
+use semel_core::limits;
 use semel_core::store::{JobFilter, KeyFilter, Page};
 use semel_core::time::Timestamp;
 use serde::Deserialize;
@@ -10,9 +11,12 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
 use crate::problem::Problem;
+use crate::text::count;
 
 /// Rows in a page, where none is said.
 const ROWS: usize = 50;
+/// Pages of keys that are looked through for one with a whole text. A text that many others contain is among them.
+const PAGES_LOOKED_THROUGH: usize = 40;
 
 /// Which part of a list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -167,15 +171,30 @@ async fn digest_of(app: &App, text: &str) -> Result<Digest, Problem> {
         also_free: true,
         ..KeyFilter::default()
     };
-    let found = app.client.store().keys(filter, Page::first(100)).await?;
-    let mut exact = found
-        .items
-        .iter()
-        .filter(|row| row.key.text.as_deref() == Some(text));
-    match (exact.next(), exact.next()) {
-        (Some(row), None) => Ok(row.key.digest),
-        (None, _) => Err(Problem::not_found(format!("key {text:?}"))),
-        (Some(_), Some(_)) => Err(Problem::invalid(format!("there are several keys {text:?}"))
-            .hint("name one by its digest; GET /v1/keys?text= lists them")),
+    let mut found: Option<Digest> = None;
+    let mut page = Page::first(limits::PAGE);
+    for _ in 0..PAGES_LOOKED_THROUGH {
+        let keys = app.client.store().keys(filter.clone(), page).await?;
+        let exact = keys
+            .items
+            .iter()
+            .filter(|row| row.key.text.as_deref() == Some(text.trim()));
+        for digest in exact.map(|row| row.key.digest) {
+            if found.is_some_and(|other| other != digest) {
+                return Err(Problem::invalid(format!("there are several keys {text:?}"))
+                    .hint("name one by its digest; GET /v1/keys?text= lists them"));
+            }
+            found = Some(digest);
+        }
+        match keys.next_cursor {
+            Some(cursor) => page = Page::after(cursor, limits::PAGE),
+            None => return found.ok_or_else(|| Problem::not_found(format!("key {text:?}"))),
+        }
     }
+    found.ok_or_else(|| {
+        let looked_through = count((PAGES_LOOKED_THROUGH * limits::PAGE) as i64);
+        Problem::not_found(format!("key {text:?}")).hint(format!(
+            "the newest {looked_through} keys were looked through; a digest is found at any age"
+        ))
+    })
 }

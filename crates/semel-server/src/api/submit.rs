@@ -239,7 +239,7 @@ fn take_header(request: &mut SubmitRequest, headers: &HeaderMap) -> Result<(), P
         .map_err(|_| Problem::invalid("Idempotency-Key is no text"))?
         .trim();
     let key = match text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-        Some(quoted) => quoted.replace("\\\"", "\"").replace("\\\\", "\\"),
+        Some(quoted) => unescaped(quoted),
         None => text.to_owned(),
     };
     match &request.idempotency_key {
@@ -251,6 +251,17 @@ fn take_header(request: &mut SubmitRequest, headers: &HeaderMap) -> Result<(), P
             Ok(())
         }
     }
+}
+
+/// The text of a quoted string: a backslash stands before a quote or another backslash, anywhere else for itself.
+fn unescaped(quoted: &str) -> String {
+    let mut text = String::with_capacity(quoted.len());
+    let mut rest = quoted.chars().peekable();
+    while let Some(c) = rest.next() {
+        let escaped = rest.next_if(|next| c == '\\' && matches!(next, '"' | '\\'));
+        text.push(escaped.unwrap_or(c));
+    }
+    text
 }
 
 /// Whoever has a token is the producer, unless it names one.

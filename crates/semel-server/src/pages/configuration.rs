@@ -6,7 +6,7 @@ use maud::html;
 
 use crate::api::Reply;
 use crate::app::App;
-use crate::pages::lanes::words;
+use crate::pages::lanes::{reasons, words};
 use crate::pages::layout;
 use crate::pages::overview::named;
 use crate::pages::parts::table;
@@ -17,6 +17,7 @@ use crate::when::span;
 /// `GET /configuration`
 pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>) -> Reply {
     let view = app.view().await?;
+    let reasons = reasons(&app, &view).await?;
     let settings = &app.settings;
     let kept = settings.retention;
     let limits = &settings.thresholds;
@@ -34,7 +35,7 @@ pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>) 
         h2 { "Settings" }
         (table(&["Name", "Value", "From"], settings.shown.iter().map(|(name, value, source)| html! { td { (name) } td.wide { (value) } td.wide data-head="from" { (source) } }).collect(), "Everything is at its default."))
         h2 { "Queues and tasks that are not at their default" }
-        (table(&["What", "Set"], view.settings.iter().map(|(target, set)| html! { td.wide { (named(target)) } td.wide { (words(set, &view)) } }).collect(), "Every queue and task is at its default."))
+        (table(&["What", "Set"], view.settings.iter().map(|(target, set)| html! { td.wide { (named(target)) } td.wide { (words(target, set, &view, &reasons)) } }).collect(), "Every queue and task is at its default."))
         p.quiet { "They are changed on " a href="/queues" { "their page" } "." }
     };
     Ok(layout::page(

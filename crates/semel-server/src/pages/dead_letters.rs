@@ -36,9 +36,8 @@ pub async fn page(State(app): State<App>, Extension(caller): Extension<Caller>) 
                 td.wide { @if operates {
                     form.act data-call="POST /v1/operations" data-then="/operations/{id}" {
                         input type="hidden" name="filter.task" value=(group.task); input type="hidden" name="filter.dead_letters" data-kind="bool" value="true";
-                        // The group's text has its digits made equal: the longest part without any is what tells it from others.
-                        @let part = group.error.split('#').max_by_key(|part| part.len()).unwrap_or_default();
-                        @if !part.is_empty() { input type="hidden" name="filter.error" value=(part); }
+                        // An empty text is a group, too: that of jobs that failed without a word.
+                        input type="hidden" name="filter.error_group" data-kind="text" value=(group.error);
                         select name="action" aria-label="What" { option value="replay" { "replay" } option value="retry" { "retry" } option value="delete" { "drop" } }
                         button type="submit" { "Plan" } span.note role="status" {}
                     }

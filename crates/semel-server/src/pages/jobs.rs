@@ -16,7 +16,7 @@ use crate::diagnosis::Case;
 use crate::pages::layout;
 use crate::pages::parts::{self, act, command, state, table, until, when};
 use crate::role::{Caller, Role};
-use crate::text::{elide, one_line, percent, pretty_json};
+use crate::text::{elide, one_line, operand, percent, pretty_json};
 use crate::{clock, redact, wording};
 
 /// Bulk acts on the page.
@@ -69,7 +69,7 @@ pub async fn list(
             button type="submit" { "Find" }
         }
         div id="jobs" data-live {
-            (table(&["Job", "Task", "Queue", "State", "#Attempt", "Admitted", "Key", "Error"], found.items.iter().map(|job| line(job, now)).collect(), "No job like that."))
+            (table(&["Job", "Task", "Queue", "State", "#Attempt", "Admitted", "Key", "Error"], found.items.iter().map(|job| line(job, now)).collect(), parts::none(found.next_cursor.as_deref(), "No job like that.")))
             (parts::next("/jobs", &kept, found.next_cursor.as_deref()))
         }
         @if caller.may(Role::Operate) {
@@ -135,6 +135,7 @@ pub async fn one(State(app): State<App>, Extension(caller): Extension<Caller>, N
     };
     let operates = caller.may(Role::Operate);
     let path = parts::path(job.id.as_str());
+    let word = operand(job.id.as_str());
     let body = html! {
         div id="job" data-live {
             p { (state(job.state)) " " b { (job.task) } " in queue " b { (job.queue) } }
@@ -156,9 +157,9 @@ pub async fn one(State(app): State<App>, Extension(caller): Extension<Caller>, N
                 @if let Some(by) = &job.blocked_by { dt { "Waits for" } dd { (parts::job(by.as_str())) } }
             }
             @if operates {
-                @if !job.state.is_terminal() { (act(&format!("POST /v1/jobs/{path}/cancel"), "Cancel", Some("Cancel this job?"), false)) p.quiet { (command(&format!("semel jobs cancel {}", job.id))) } }
-                @if matches!(job.state, JobState::Failed | JobState::Cancelled) && job.replayed_as.is_none() { (act(&format!("POST /v1/jobs/{path}/retry"), "Retry", None, false)) p.quiet { (command(&format!("semel jobs retry {}", job.id))) } }
-                @if job.state == JobState::Failed && job.replayed_as.is_none() { (act(&format!("POST /v1/dead-letters/{path}/replay"), "Replay as a fresh job", None, false)) p.quiet { (command(&format!("semel dead-letters replay {}", job.id))) } }
+                @if !job.state.is_terminal() { (act(&format!("POST /v1/jobs/{path}/cancel"), "Cancel", Some("Cancel this job?"), false)) p.quiet { (command(&format!("semel jobs cancel {word}"))) } }
+                @if matches!(job.state, JobState::Failed | JobState::Cancelled) && job.replayed_as.is_none() { (act(&format!("POST /v1/jobs/{path}/retry"), "Retry", None, false)) p.quiet { (command(&format!("semel jobs retry {word}"))) } }
+                @if job.state == JobState::Failed && job.replayed_as.is_none() { (act(&format!("POST /v1/dead-letters/{path}/replay"), "Replay as a fresh job", None, false)) p.quiet { (command(&format!("semel dead-letters replay {word}"))) } }
             }
             h2 { "Input" } pre { (pretty_json(job.input.as_str())) }
             @if let Some(output) = &job.output { h2 { "Output" } pre { (pretty_json(output.as_str())) } }
@@ -192,7 +193,7 @@ pub async fn one(State(app): State<App>, Extension(caller): Extension<Caller>, N
 
 /// A command, and what is said about it beside: only the command is to be copied.
 fn hinted(line: &str) -> Markup {
-    let parts = line.strip_suffix(')').and_then(|line| line.split_once(" ("));
+    let parts = line.strip_suffix(')').and_then(|line| line.rsplit_once(" ("));
     html! { @match parts { Some((told, about)) => { (command(told)) " (" (about) ")" } None => (command(line)) } }
 }
 

@@ -1,12 +1,13 @@
 //! Who blocked me? And a key's life.
 
+mod life;
+
 use axum::Extension;
 use axum::extract::State;
 use maud::{Markup, html};
 use semel_core::ids::Digest;
-use semel_core::store::LedgerFilter;
 use semel_core::time::Timestamp;
-use semel_core::view::{KeyRow, LedgerEntry};
+use semel_core::view::KeyRow;
 
 use crate::api::Reply;
 use crate::api::query::{KeysQuery, PageQuery, page, said};
@@ -16,8 +17,8 @@ use crate::pages::layout;
 use crate::pages::parts::{self, command, holder, table, until, when};
 use crate::problem::Problem;
 use crate::role::{Caller, Role};
-use crate::text::{count, pretty_json};
-use crate::{clock, redact, wording};
+use crate::text::{count, flag};
+use crate::{clock, wording};
 
 /// `GET /keys`
 pub async fn list(
@@ -45,7 +46,7 @@ pub async fn list(
             button type="submit" { "Find" }
         }
         div id="keys" data-live {
-            (table(&["Key", "Scope", "Holder", "Task", "#Absorbed", "Taken", "Free"], rows.iter().map(|row| line(row, now)).collect(), "No key like that. Free ones are found with “also free”."))
+            (table(&["Key", "Scope", "Holder", "Task", "#Absorbed", "Taken", "Free"], rows.iter().map(|row| line(row, now)).collect(), parts::none(cursor.as_deref(), "No key like that. Free ones are found with “also free”.")))
             (parts::next("/keys", &[("text", query.text.as_deref()), ("scope", query.scope.as_deref()), ("task", query.task.as_deref()), ("job", query.job.as_deref()), ("state", query.state.as_deref())], cursor.as_deref()))
         }
         @if !store.capabilities().key_search { p.quiet { "This store has no index of key texts: a search reads keys newest first, a page at a time." } }
@@ -83,15 +84,7 @@ pub async fn one(
         .key(digest)
         .await?
         .ok_or_else(|| Problem::not_found(format!("key {digest}")))?;
-    let filter = LedgerFilter {
-        digest: Some(digest),
-        ..LedgerFilter::default()
-    };
-    let is_first = query.cursor.is_none();
-    let mut ledger = store.ledger(filter, page(query.cursor, query.limit)).await?;
-    for entry in &mut ledger.items {
-        redact::entry(entry, &app.settings.redact);
-    }
+    let life = life::read(&app, &row, page(query.cursor, query.limit)).await?;
     let title = row
         .key
         .text
@@ -117,25 +110,11 @@ pub async fn one(
                     button.danger type="submit" { "Release" } span.note role="status" {}
                 }
             }
-            p.quiet { "As a command: " (command(&format!("semel keys show {digest}"))) @if row.key.held { " " (command(&format!("semel keys release {digest} --holder {} --reason TEXT", row.holder.id))) } }
+            p.quiet { "As a command: " (command(&format!("semel keys show {digest}"))) @if row.key.held { " " (command(&format!("semel keys release {digest} {} --reason TEXT", flag("--holder", row.holder.id.as_str())))) } }
             h2 { "Its life" }
-            ol.life reversed {
-                @if !row.key.held && is_first { li { b { "Let go" } ": it was to be kept " (wording::hold(&row.key.hold)) ", and is free for the next submission" } }
-                @for entry in &ledger.items { li { (absorbed(entry, now)) } }
-                @if ledger.next_cursor.is_none() { li { b { "Taken" } " " (when(row.key.taken_at, now)) " by " (holder(&row.holder)) } }
-            }
-            (parts::next(&format!("/keys/{digest}"), &[], ledger.next_cursor.as_deref()))
+            (life.show(now))
+            (parts::next(&format!("/keys/{digest}"), &[], life.next_cursor.as_deref()))
         }
     };
     Ok(layout::page(&app, &caller, "/keys", &title, body))
-}
-
-fn absorbed(entry: &LedgerEntry, now: Timestamp) -> Markup {
-    html! {
-        span class={ "state " (entry.outcome.word()) } { (entry.outcome.word()) } " " (when(entry.at, now))
-        " from " @match &entry.producer { Some(name) => { b { (name) } } None => { "an unnamed producer" } }
-        " (" (entry.policy) ") → " (parts::job(entry.holder.as_str()))
-        @if !entry.differs.is_empty() { " – differed at " code { (wording::differs(&entry.differs)) } }
-        @if let Some(input) = &entry.input { details { summary { "its input" } pre { (pretty_json(input.as_str())) } } }
-    }
 }

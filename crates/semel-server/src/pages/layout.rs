@@ -5,6 +5,7 @@ use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 
 use crate::app::App;
+use crate::clock;
 use crate::role::{Caller, Role};
 
 const OUTBOX: &str = "/outbox";
@@ -76,7 +77,7 @@ fn shell(title: &str, body: Markup) -> Markup {
                 link rel="stylesheet" href="/assets/style.css";
                 script src="/assets/script.js" defer {}
             }
-            body { a.skip href="#main" { "Skip to the content" } (body) }
+            body data-now=(clock::now().as_millis()) { a.skip href="#main" { "Skip to the content" } (body) }
         }
     }
 }

@@ -108,6 +108,14 @@ pub fn next(base: &str, query: &[(&str, Option<&str>)], cursor: Option<&str>) ->
     html! { p.next { a rel="next" href={ (base) "?" (pairs.join("&")) } { "Older →" } } }
 }
 
+/// What stands where a list is empty: as long as it goes on, nothing is known of what was not looked at yet.
+pub fn none<'a>(cursor: Option<&str>, at_its_end: &'a str) -> &'a str {
+    match cursor {
+        Some(_) => "None among those looked at so far; Older looks further.",
+        None => at_its_end,
+    }
+}
+
 /// A table. A head that begins with `#` stands over numbers. On a phone rows are cards, three cells wide: a cell that
 /// does not explain itself says in `data-head` what it is, one with the class `two` is twice as wide, one with `wide` has
 /// a line of its own, and one with `late` stands behind the others.
@@ -122,5 +130,19 @@ pub fn table(heads: &[&str], rows: Vec<Markup>, none: &str) -> Markup {
                 tbody { @for row in &rows { tr { (row) } } }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_that_goes_on_does_not_say_that_there_is_none() {
+        assert_eq!(none(None, "No job like that."), "No job like that.");
+        assert_eq!(
+            none(Some("next"), "No job like that."),
+            "None among those looked at so far; Older looks further."
+        );
     }
 }

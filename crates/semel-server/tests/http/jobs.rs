@@ -46,6 +46,15 @@ pub async fn the_header_is_the_key_quoted_or_bare() {
     let conflict = send("ORD-8", 9).await.refused(422, "idempotency_conflict");
     assert_eq!(conflict.json["holder"]["id"], quoted.json["job"]["id"]);
     assert_eq!(conflict.json["differs"], json!([""]));
+    for (value, text) in [
+        (r#""a\\\"b""#, r#"a\"b"#),
+        (r#""\"c\"""#, r#""c""#),
+        (r#""d\\""#, r"d\"),
+        (r#""e\f""#, r"e\f"),
+    ] {
+        let answer = send(value, 1).await.is(201);
+        assert_eq!(answer.json["key"]["text"], text, "{value}");
+    }
     let body = json!({"task": "charge", "input": 8, "idempotency_key": "other"});
     let both = stage
         .request("POST", "/v1/jobs")

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
 mod breaking_in;
+mod bulk;
 mod credentials;
 mod described;
 mod hostile;

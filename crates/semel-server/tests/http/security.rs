@@ -147,6 +147,18 @@ pub async fn signing_in_sets_a_cookie_that_scripts_cannot_read() {
         "{cookie}"
     );
     assert!(!cookie.contains(&token));
+    assert!(!cookie.contains("Secure"), "nothing here is encrypted: {cookie}");
+    // Behind a proxy that encrypts the browser says so.
+    let origin = stage.url.replace("http://", "https://");
+    for (name, value) in [("origin", origin.as_str()), ("x-forwarded-proto", "https")] {
+        let request = stage.request("POST", "/login").header(name, value);
+        let signed = stage
+            .send("POST", "/login", request.json(&json!({"token": token})))
+            .await
+            .is(204);
+        let cookie = signed.headers[header::SET_COOKIE].to_str().unwrap();
+        assert!(cookie.ends_with("; Secure"), "{name}: {cookie}");
+    }
     let pair = cookie.split(';').next().unwrap().to_owned();
     // Another service on this host may have set a cookie of the same name, which browsers send first.
     let name = pair.split('=').next().unwrap();

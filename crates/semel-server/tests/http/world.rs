@@ -150,7 +150,9 @@ async fn uploaded_and_failed(stage: &Stage) -> String {
 
 async fn with_details(stage: &Stage, jobs: &[&str], plan: &str) -> Vec<String> {
     let keys = stage.get("/v1/keys").await.is(200);
-    let digest = keys.json["items"][0]["digest"].as_str().unwrap().to_owned();
+    let most = keys.json["items"].as_array().unwrap().iter().rev();
+    let most = most.max_by_key(|key| key["absorbed"].as_i64()).unwrap();
+    let digest = most["digest"].as_str().unwrap().to_owned();
     let mut paths: Vec<String> = SCREENS.map(str::to_owned).to_vec();
     paths.extend(jobs.iter().map(|id| format!("/jobs/{id}")));
     paths.extend([format!("/keys/{digest}"), format!("/operations/{plan}")]);

@@ -1,7 +1,7 @@
 //! What is done in bulk, and to which.
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use semel_core::error::Invalid;
 use semel_core::job::State;
@@ -58,6 +58,8 @@ impl Action {
 pub enum Selection {
     /// Jobs; to release, the keys they hold.
     Jobs(JobFilter),
+    /// Those of them whose last error is of this group (see [`semel_core::view::error_group`]), and no other's.
+    Grouped(JobFilter, String),
     /// Keys; only to release them.
     Keys(KeyFilter),
 }
@@ -78,16 +80,12 @@ impl Selection {
     /// What was asked for, as JSON.
     pub(super) fn describe(&self) -> Result<Json, Invalid> {
         Json::of(&match self {
-            Selection::Jobs(filter) => json!({
-                "state": filter.state,
-                "queue": filter.queue,
-                "task": filter.task,
-                "key": filter.key,
-                "error": filter.error,
-                "since": filter.since.map(|at| at.to_string()),
-                "until": filter.until.map(|at| at.to_string()),
-                "dead_letters": filter.dead_letters,
-            }),
+            Selection::Jobs(filter) => jobs(filter),
+            Selection::Grouped(filter, group) => {
+                let mut said = jobs(filter);
+                said["error_group"] = group.as_str().into();
+                said
+            }
             Selection::Keys(filter) => json!({
                 "text": filter.text,
                 "scope": filter.scope,
@@ -96,4 +94,17 @@ impl Selection {
             }),
         })
     }
+}
+
+fn jobs(filter: &JobFilter) -> Value {
+    json!({
+        "state": filter.state,
+        "queue": filter.queue,
+        "task": filter.task,
+        "key": filter.key,
+        "error": filter.error,
+        "since": filter.since.map(|at| at.to_string()),
+        "until": filter.until.map(|at| at.to_string()),
+        "dead_letters": filter.dead_letters,
+    })
 }

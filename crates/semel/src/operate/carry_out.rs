@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::ids::fresh_token;
 use crate::operate::Operator;
 use crate::operate::action::Action;
+use crate::operate::audit;
 use crate::operate::operation::{Entry, Operation, Status};
 use crate::operate::turn::Turn;
 
@@ -39,6 +40,21 @@ impl Operator {
             id: id.into(),
             rate: None,
         }
+    }
+
+    /// Whether this person may carry the plan out: to release keys a reason is needed, here or in the plan.
+    pub fn may_carry_out(&self, plan: &Operation) -> Result<(), Error> {
+        self.for_plan(plan).map(|_| ())
+    }
+
+    /// This person with the plan's reason, where no other is given.
+    fn for_plan(&self, plan: &Operation) -> Result<Operator, Error> {
+        let mut operator = self.clone();
+        operator.reason = operator.reason.or_else(|| plan.reason.clone());
+        if plan.action == Action::Release {
+            operator.needs_reason("releasing keys")?;
+        }
+        Ok(operator)
     }
 
     /// Stops an operation after the step that is under way. What was done stays done.
@@ -85,16 +101,11 @@ impl CarryOut {
         if matches!(operation.status, Status::Done | Status::Aborted) {
             return Ok(operation);
         }
+        let operator = self.operator.for_plan(&operation)?;
         let mut turn = Turn::take(client, &self.id).await?;
-        let subject = format!(
-            "operation {}: {} of {}",
-            self.id,
-            operation.action.word(),
-            operation.total
-        );
-        let carried = self
-            .operator
-            .on_record("carry_out", &subject, self.all(&mut turn))
+        let subject = audit::subject_of_carrying_out(&operation);
+        let carried = operator
+            .on_record(audit::CARRY_OUT, &subject, self.all(&mut turn))
             .await;
         turn.give_back(client).await;
         if let Ok(operation) = &carried {

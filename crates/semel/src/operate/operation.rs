@@ -16,6 +16,8 @@ use crate::error::Error;
 use crate::operate::action::Action;
 use crate::operate::plan::Sample;
 
+/// A list of keys that were released is looked through later if it has no more parts than this.
+pub(super) const PARTS_TOLD: usize = 5;
 /// How long plans and what came of them are kept.
 const KEPT: Millis = Millis::from_days(30);
 
@@ -147,8 +149,12 @@ impl Operation {
 }
 
 impl Operation {
-    /// Removes its list, which nobody needs any more. What cannot be removed now disappears by itself.
+    /// Removes its list, unless it is a short one of keys: their pages tell who freed them. What cannot be removed now
+    /// disappears by itself.
     pub(super) async fn drop_parts(&self, client: &Client) {
+        if self.action == Action::Release && self.parts <= PARTS_TOLD {
+            return;
+        }
         let kind = kind("operation_part");
         for n in 0..self.parts {
             let name = part_name(&self.id, n);

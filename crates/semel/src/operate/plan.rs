@@ -11,7 +11,7 @@ use semel_core::ids::{Digest, JobId, Name};
 use semel_core::job::State;
 use semel_core::limits;
 use semel_core::store::{JobFilter, KeyFilter, Page};
-use semel_core::view::{HolderView, Job};
+use semel_core::view::{HolderView, Job, error_group};
 
 use crate::client::Client;
 use crate::error::Error;
@@ -71,10 +71,14 @@ impl IntoFuture for Planning {
 
 impl Planning {
     async fn run(self) -> Result<Operation, Error> {
+        if self.action == Action::Release {
+            self.operator.needs_reason("releasing keys")?;
+        }
         let client = &self.operator.client;
         let mut draft = Draft::new(client, self.action);
         match &self.which {
-            Selection::Jobs(filter) => draft.add_jobs(filter).await?,
+            Selection::Jobs(filter) => draft.add_jobs(filter, None).await?,
+            Selection::Grouped(filter, group) => draft.add_jobs(filter, Some(group)).await?,
             Selection::Keys(filter) if self.action == Action::Release => draft.add_keys(filter).await?,
             Selection::Keys(_) => {
                 let what = format!("{} of keys", self.action.word());
@@ -140,11 +144,12 @@ impl<'a> Draft<'a> {
         }
     }
 
-    async fn add_jobs(&mut self, filter: &JobFilter) -> Result<(), Error> {
+    async fn add_jobs(&mut self, filter: &JobFilter, group: Option<&str>) -> Result<(), Error> {
         let mut page = Page::first(limits::PAGE);
         loop {
             let found = self.client.store().jobs(filter.clone(), page).await?;
-            for job in &found.items {
+            let is_meant = |job: &&Job| group.is_none_or(|group| group_of(job) == group);
+            for job in found.items.iter().filter(is_meant) {
                 self.add_job(job).await?;
             }
             match found.next_cursor {
@@ -236,4 +241,9 @@ impl<'a> Draft<'a> {
         }
         Ok(())
     }
+}
+
+/// Which group of errors a job is counted with, as lists of dead letters count.
+fn group_of(job: &Job) -> String {
+    error_group(job.error.as_ref().map_or("", |error| &error.message))
 }

@@ -9,7 +9,7 @@ use crate::commands::demo::store_file;
 use crate::commands::demo::tally::{Row, Tally, effects_so_far};
 use crate::commands::demo::troop::Troop;
 use crate::problem::Problem;
-use crate::screen::{Column, Table, Tone, count, paint, plural};
+use crate::screen::{Column, Table, Tone, count, flag, paint, plural};
 use crate::session::Session;
 
 /// Kills between two lines of progress.
@@ -99,9 +99,9 @@ pub fn end(tally: &Tally, drained: bool, kept: bool, dir: &Path, session: &Sessi
             "something was done twice or lost; please report this.",
         );
     }
-    let store = format!("sqlite:{}", store_file(dir).display());
+    let store = flag("--store", &format!("sqlite:{}", store_file(dir).display()));
     page.hint(if kept {
-        format!("semel stats --store {store}, semel keys list --store {store}")
+        format!("semel stats {store}, semel keys list {store}")
     } else {
         "semel demo --keep DIR leaves the store behind, to be looked at with semel stats, jobs and keys"
             .to_owned()

@@ -16,15 +16,26 @@ const SHOWN: usize = 20;
 
 /// Arguments of `semel outbox status`.
 #[derive(Debug, Args)]
+#[command(after_help = "With --server URL and without --from: the outbox that the server relays.")]
 pub struct StatusArgs {
-    /// Where the outbox is.
-    #[command(flatten)]
-    pub from: From,
+    /// The database: postgres://USER@HOST/DATABASE or sqlite:FILE
+    #[arg(long, value_name = "URL")]
+    pub from: Option<String>,
+    /// Let a password travel unencrypted to another machine
+    #[arg(long, requires = "from")]
+    pub plain: bool,
 }
 
 /// Shows how an outbox stands.
 pub async fn run(args: StatusArgs, session: &Session) -> Result<Exit, Problem> {
-    let source = args.from.open().await?;
+    let Some(from) = args.from else {
+        return Err(
+            Problem::usage("an outbox that is not named: allowed is --from URL")
+                .hint("with --server URL the outbox that the server relays is shown"),
+        );
+    };
+    let plain = args.plain;
+    let source = From { from, plain }.open().await?;
     let status = source.status().await?;
     let parked = source.parked(SHOWN).await?;
     if session.json() {

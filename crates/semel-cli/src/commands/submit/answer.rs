@@ -9,7 +9,7 @@ use crate::commands::submit::request::RequestArgs;
 use crate::exit::Exit;
 use crate::live::LiveWorkers;
 use crate::problem::Problem;
-use crate::screen::{Page, Tone, clean, exact, paint, relative};
+use crate::screen::{Page, Tone, clean, exact, operand, paint, relative};
 use crate::session::Session;
 use crate::{clock, wire, wording};
 
@@ -49,7 +49,7 @@ pub async fn admitted(
     if admitted.outcome == Outcome::Duplicate && admitted.job.state == State::Failed {
         page.hint(format!(
             "the job that holds this key has failed: semel jobs retry {}",
-            admitted.job.id
+            operand(admitted.job.id.as_str())
         ));
     }
     session.screen.print(&page)?;

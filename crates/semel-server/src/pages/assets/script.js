@@ -10,6 +10,7 @@ async function refresh() {
   if (response.type === "opaqueredirect" || response.status === 401) { location.assign("/login#" + location.pathname + location.search); return; }
   if (!response.ok) return;
   const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+  clock(fresh);
   for (const part of document.querySelectorAll("[data-live]")) {
     const next = fresh.getElementById(part.id);
     if (next) become(part, next);
@@ -66,9 +67,17 @@ if (live && document.querySelector("[data-live]")) {
   live.remove();
 }
 
+// How far this machine's clock is from the server's, by which keys and leases run out.
+let ahead = 0;
+function clock(page) {
+  const now = Number(page.body.dataset.now);
+  if (now) ahead = Date.now() - now;
+}
+clock(document);
+
 function count() {
   for (const time of document.querySelectorAll("time[data-until]")) {
-    let left = Math.floor((Number(time.dataset.until) - Date.now()) / 1000);
+    let left = Math.floor((Number(time.dataset.until) - (Date.now() - ahead)) / 1000);
     if (left <= 0) { time.textContent = "now"; continue; }
     const parts = [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]];
     const said = [];
@@ -159,8 +168,10 @@ document.addEventListener("submit", async (event) => {
     if (form.dataset.call === "POST /login") { location.assign(wanted()); return; }
     if (form.dataset.then) { location.assign(form.dataset.then.replace("{id}", encodeURIComponent(answer.id ?? ""))); return; }
     form.reset();
-    document.activeElement.blur();
+    const around = form.parentElement;
     await refresh();
+    // Whoever uses the keyboard stays where they were: if this lever is gone, at the one that took its place.
+    if (!form.isConnected && around?.isConnected) around.querySelector("button")?.focus();
   } catch (error) {
     say(String(error.message ?? error));
   }
