@@ -19,6 +19,24 @@ pub struct IdempotencyLayer {
     pub(crate) rules: Rules,
 }
 
+/// In the extensions of an answer: certainly nothing was done, so the key is given back and the request may be tried
+/// again with it, whatever the status is.
+///
+/// ```
+/// use axum::Extension;
+/// use axum::http::StatusCode;
+/// use axum::response::{IntoResponse, Response};
+/// use semel_tower::NothingDone;
+///
+/// async fn pay() -> Response {
+///     // Refused at the door, before anything was begun.
+///     (StatusCode::SERVICE_UNAVAILABLE, Extension(NothingDone), "full").into_response()
+/// }
+/// # #[tokio::main] async fn main() { assert!(pay().await.extensions().get::<NothingDone>().is_some()); }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NothingDone;
+
 /// How requests are guarded.
 #[derive(Clone)]
 pub(crate) struct Rules {
@@ -41,12 +59,7 @@ impl IdempotencyLayer {
             request_bytes: 1024 * 1024,
             answer_bytes: 160 * 1024,
             scope: Arc::new(credential),
-            undone: Arc::new(|status| {
-                matches!(
-                    status,
-                    StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
-                )
-            }),
+            undone: Arc::new(|status| status == StatusCode::TOO_MANY_REQUESTS),
         };
         IdempotencyLayer {
             guard: client.guard(),
@@ -99,8 +112,9 @@ impl IdempotencyLayer {
         self
     }
 
-    /// Which answers say that certainly nothing was done, so that the request may be tried again: 429 and 503, if
-    /// nothing else is said. Every other answer is kept, errors too.
+    /// Which answers say that certainly nothing was done, so that the request may be tried again: 429, if nothing else is
+    /// said. Every other answer is kept, errors too: a 503 may come from half-way. A handler says it of a single answer
+    /// with [`NothingDone`].
     #[must_use]
     pub fn undone(mut self, undone: impl Fn(StatusCode) -> bool + Send + Sync + 'static) -> Self {
         self.rules.undone = Arc::new(undone);

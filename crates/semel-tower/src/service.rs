@@ -15,7 +15,7 @@ use tower_service::Service;
 use crate::answer::Kept;
 use crate::body::{LayerBody, Whole, whole};
 use crate::key;
-use crate::layer::Rules;
+use crate::layer::{NothingDone, Rules};
 use crate::problem::Problem;
 use crate::request::{fingerprint, guarded_as};
 
@@ -180,7 +180,8 @@ where
             return Ok(response.map(LayerBody::whole));
         }
     };
-    match (rules.undone)(head.status) {
+    let nothing_done = head.extensions.get::<NothingDone>().is_some();
+    match nothing_done || (rules.undone)(head.status) {
         true => give_back(reservation).await,
         false => keep(&reservation, &kept).await,
     }

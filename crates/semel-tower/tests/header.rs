@@ -195,6 +195,20 @@ fn cases() -> Vec<Case> {
             2,
         ),
         case(
+            "a service that gave up half-way is not asked again",
+            vec![("/odd/half-way", vec![K], "1"); 2],
+            503,
+            true,
+            1,
+        ),
+        case(
+            "unless it says that nothing was done",
+            vec![("/odd/full", vec![K], "1"); 2],
+            200,
+            false,
+            2,
+        ),
+        case(
             "a large answer is said to have been given",
             vec![("/odd/large", vec![K], "1"); 2],
             409,
@@ -290,9 +304,21 @@ async fn while_it_is_in_progress_a_repeated_request_is_told_so() {
     let early = shop.ask(post_to("/slow", &[K], "1")).await;
     assert_eq!((early.status, early.code().as_str()), (409, "in_progress"));
     assert!(early.headers.iter().any(|(name, _)| name == "retry-after"));
+    // What makes it another request is known with the answer of the first: until then it has to wait as well.
+    let other = shop.ask(post_to("/slow", &[K], "2")).await;
+    assert_eq!((other.status, other.code().as_str()), (409, "in_progress"));
     shop.gate.add_permits(1);
     assert_eq!(first.await.unwrap().body, b"slow 1");
     assert_eq!(shop.ask(post_to("/slow", &[K], "1")).await.body, b"slow 1");
+    assert_eq!(shop.ask(post_to("/slow", &[K], "2")).await.status, 422);
+}
+
+#[tokio::test]
+async fn which_statuses_say_that_nothing_was_done_can_be_said() {
+    let shop = Shop::with(|layer| layer.undone(|status| status.as_u16() == 503)).await;
+    let ask = async || shop.ask(post_to("/odd/half-way", &[K], "1")).await;
+    assert_eq!(ask().await.status, 503);
+    assert_eq!((ask().await.status, shop.runs()), (200, 2));
 }
 
 /// A caller that hangs up drops the future of its request. The effect goes on, and its answer is there for the next.

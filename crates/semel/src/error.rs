@@ -5,6 +5,7 @@ use std::io;
 use semel_core::error::{Invalid, StoreError};
 use semel_core::ids::JobId;
 use semel_core::job::State;
+use semel_core::json::Json;
 use semel_core::store::Target;
 use semel_core::view::HolderView;
 use thiserror::Error as ThisError;
@@ -84,6 +85,19 @@ pub enum Error {
         /// The key.
         key: String,
     },
+    /// It was done, and what it gave could not be kept: to do it again would be to do it twice. The key stays reserved
+    /// until its ttl has passed, unless the store has heard after all; then who asks is given the answer.
+    #[error(
+        "what key {key:?} guards was done, but its answer could not be kept: {source}; hint: do not do it again, the answer is in this error"
+    )]
+    DoneButNotKept {
+        /// The key.
+        key: String,
+        /// What it gave; `None` if that is no JSON, or too large.
+        output: Option<Json>,
+        /// Why it could not be kept.
+        source: Box<Error>,
+    },
     /// What is stored under a guarded key is not of the type that was asked for.
     #[error("the answer kept under key {key:?} cannot be read as the type asked for: {source}")]
     UnreadableAnswer {
@@ -162,6 +176,7 @@ pub enum Error {
 
 impl Error {
     /// Whether the same call may succeed later without anything being changed. Repeating it is safe (contract 3.5).
+    /// What was done but not kept is never among it.
     pub fn is_retryable(&self) -> bool {
         matches!(
             self,

@@ -1,5 +1,6 @@
 //! Once-only outside jobs: a key is reserved, the thing is done, its answer is kept (contract 5.3).
 
+mod journal;
 mod outage;
 
 pub use outage::{Outage, Reconciled};
@@ -69,7 +70,8 @@ pub enum Once<T, E> {
     /// It went wrong. That does not prove that nothing happened, so the key stays reserved until its ttl has
     /// passed; who knows better gives it back with [`Reservation::release`].
     Failed(E, Reservation),
-    /// The store was out of reach, and it was done without a guard because that was asked for (see [`Outage`]).
+    /// The store was out of reach, before it or when its answer was to be kept, and it was done all the same because
+    /// that was asked for (see [`Outage`]). Its answer is in the journal.
     Unguarded(Result<T, E>),
 }
 
@@ -103,6 +105,9 @@ impl Guard {
     }
 
     /// Does something unless it was done before, and keeps what it gives.
+    ///
+    /// If the store goes away while it is being done, the answer is [`Error::DoneButNotKept`], which has what it gave.
+    /// That is not retryable; every other error says that it was not done by this call.
     pub async fn once<T, E, F>(
         &self,
         key: impl Into<String>,
@@ -114,33 +119,23 @@ impl Guard {
         F: AsyncFnOnce() -> Result<T, E>,
     {
         let key = key.into();
-        let reserved = self.reserve(key.clone(), ttl).await?;
-        self.reserved(reserved, key, effect).await
-    }
-
-    async fn reserved<T, E, F>(&self, reserved: Reserved, key: String, effect: F) -> Result<Once<T, E>, Error>
-    where
-        T: Serialize + DeserializeOwned,
-        F: AsyncFnOnce() -> Result<T, E>,
-    {
-        match reserved {
+        match self.reserve(key.clone(), ttl).await? {
             Reserved::InProgress => Ok(Once::InProgress),
-            Reserved::Done(output) => output
-                .read()
-                .map(Once::Before)
-                .map_err(|source| Error::UnreadableAnswer { key, source }),
+            Reserved::Done(output) => before(key, &output),
             Reserved::Fresh(reservation) => match effect().await {
-                Ok(output) => {
-                    reservation.confirm(&output).await?;
-                    Ok(Once::Ran(output))
-                }
+                Ok(output) => match reservation.keep(&output).await {
+                    Ok(()) => Ok(Once::Ran(output)),
+                    Err(lost) => Err(lost.into_error(key)),
+                },
                 Err(error) => Ok(Once::Failed(error, reservation)),
             },
         }
     }
 
     /// As [`once`](Guard::once); while the store is out of reach, also after the retries of this client, the work of a
-    /// queue that [`Outage`] names goes on without a guard, and any other is refused.
+    /// queue that [`Outage`] names goes on without a guard, and any other is refused. Where the store goes away while such
+    /// work is being done, its answer goes into the journal as well; the reservation keeps others away until its ttl has
+    /// passed.
     pub async fn once_or_unguarded<T, E, F>(
         &self,
         outage: &Outage,
@@ -166,7 +161,30 @@ impl Guard {
             }
             reserved => reserved?,
         };
-        self.reserved(reserved, key, effect).await
+        let reservation = match reserved {
+            Reserved::InProgress => return Ok(Once::InProgress),
+            Reserved::Done(output) => return before(key, &output),
+            Reserved::Fresh(reservation) => reservation,
+        };
+        let output = match effect().await {
+            Ok(output) => output,
+            Err(error) => return Ok(Once::Failed(error, reservation)),
+        };
+        let lost = match reservation.keep(&output).await {
+            Ok(()) => return Ok(Once::Ran(output)),
+            Err(lost) => lost,
+        };
+        match (&lost.output, lost.error.is_retryable() && outage.allows(queue)) {
+            // By the token of its reservation it is known again, also where only the reply to its answer was lost.
+            (Some(kept), true) => match outage.keep(token, queue, &key, ttl, kept).await {
+                Ok(()) => Ok(Once::Unguarded(Ok(output))),
+                Err(unwritten) => {
+                    tracing::error!(key, error = %unwritten, "done, but the journal cannot be written either");
+                    Err(lost.into_error(key))
+                }
+            },
+            _ => Err(lost.into_error(key)),
+        }
     }
 
     /// How often guards were asked, by answer, since the counters were reset.
@@ -211,6 +229,22 @@ impl Reservation {
         self.end(GuardCall::Confirm { token, output }).await
     }
 
+    /// It was done, and this call has to know: why its answer is not kept, and what it is.
+    async fn keep<T: Serialize>(&self, output: &T) -> Result<(), NotKept> {
+        let output = Json::of(output).map_err(|invalid| NotKept {
+            output: None,
+            error: invalid.into(),
+        })?;
+        let confirm = GuardCall::Confirm {
+            token: self.token,
+            output: output.clone(),
+        };
+        self.end(confirm).await.map_err(|error| NotKept {
+            output: Some(output),
+            error,
+        })
+    }
+
     /// It certainly was not done: the key is free again.
     pub async fn release(self) -> Result<(), Error> {
         let token = self.token;
@@ -239,6 +273,29 @@ impl fmt::Debug for Reservation {
             .field("key", &self.key)
             .finish_non_exhaustive()
     }
+}
+
+/// The answer of something that was done, and why the store does not have it.
+struct NotKept {
+    output: Option<Json>,
+    error: Error,
+}
+
+impl NotKept {
+    fn into_error(self, key: String) -> Error {
+        Error::DoneButNotKept {
+            key,
+            output: self.output,
+            source: Box::new(self.error),
+        }
+    }
+}
+
+fn before<T: DeserializeOwned, E>(key: String, output: &Json) -> Result<Once<T, E>, Error> {
+    output
+        .read()
+        .map(Once::Before)
+        .map_err(|source| Error::UnreadableAnswer { key, source })
 }
 
 fn unexpected() -> Error {

@@ -58,6 +58,9 @@ pub fn snooze(delay: Duration) -> JobError {
 
 /// Says inside a step that its effect certainly did not happen, so that it is not in doubt and its
 /// downstream key moves on (contract 5.2). The job is tried again, unless the error is fatal.
+///
+/// It speaks of this run. A step that an earlier run left in doubt stays so, with its key: see
+/// [`Step::retry_with_key`](crate::Step::retry_with_key).
 pub fn did_not_happen(error: impl Into<JobError>) -> JobError {
     JobError {
         did_not_happen: true,
@@ -111,6 +114,12 @@ impl JobError {
     /// Whether a step's effect certainly did not happen.
     pub(crate) fn is_certain(&self) -> bool {
         self.did_not_happen
+    }
+
+    /// The error once its step has heard it: around that step, it says nothing of another's effect.
+    pub(crate) fn uncertain(mut self) -> Self {
+        self.did_not_happen = false;
+        self
     }
 
     /// What to tell the store.

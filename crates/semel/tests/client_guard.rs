@@ -319,3 +319,175 @@ async fn a_reconciliation_that_was_cut_off_is_gone_through_again() {
         (vec!["k".to_owned(), "other".to_owned()], vec![])
     );
 }
+
+/// The effect takes longer than the outage: who reconciles meanwhile finds it in doubt, and afterwards finds its answer.
+#[tokio::test]
+async fn a_run_that_was_still_going_is_set_right_once_it_has_ended() {
+    let (jobs, cable) = on_a_cable().await;
+    let guard = jobs.guard();
+    let dir = tempfile::tempdir().unwrap();
+    let outage = Outage::journal(dir.path().join("unguarded.jsonl"))
+        .unwrap()
+        .warn_and_continue("mail");
+    cable.is_cut.store(true, Ordering::SeqCst);
+    let slowly = async || {
+        cable.is_cut.store(false, Ordering::SeqCst);
+        let early = guard.reconcile(&outage).await.unwrap();
+        assert_eq!((early.once.len(), early.in_doubt), (0, vec!["k".to_owned()]));
+        Ok::<u8, &str>(7)
+    };
+    let sent = guard
+        .once_or_unguarded(&outage, "mail", "k", hours(1), slowly)
+        .await;
+    assert!(matches!(sent, Ok(Once::Unguarded(Ok(7)))), "{sent:?}");
+    let found = guard.reconcile(&outage).await.unwrap();
+    assert_eq!(
+        (found.once, found.duplicates, found.in_doubt),
+        (vec!["k".to_owned()], vec![], vec![])
+    );
+    assert_eq!(
+        guard.reconcile(&outage).await.unwrap(),
+        semel::Reconciled::default()
+    );
+    let again = guard.once("k", hours(1), async || Ok::<u8, &str>(8)).await;
+    assert!(matches!(again, Ok(Once::Before(7))), "{again:?}");
+}
+
+/// It ended after it was looked at, and before that was written down: as two processes can have it.
+#[tokio::test]
+async fn an_end_that_is_written_while_somebody_reconciles_is_not_overlooked() {
+    let (jobs, cable) = on_a_cable().await;
+    let guard = jobs.guard();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("unguarded.jsonl");
+    let outage = Outage::journal(&file).unwrap().warn_and_continue("mail");
+    cable.is_cut.store(true, Ordering::SeqCst);
+    let send = guard.once_or_unguarded(&outage, "mail", "k", hours(1), async || Ok::<u8, &str>(7));
+    assert!(matches!(send.await, Ok(Once::Unguarded(Ok(7)))));
+    cable.is_cut.store(false, Ordering::SeqCst);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let begun = text.lines().find(|line| line.contains("begun")).unwrap();
+    let line: serde_json::Value = serde_json::from_str(begun).unwrap();
+    let late = serde_json::json!({"reconciled": {"run": line["begun"]["run"], "in_doubt": true}});
+    std::fs::write(&file, format!("{text}\n{late}\n")).unwrap();
+    let found = guard.reconcile(&Outage::journal(&file).unwrap()).await.unwrap();
+    assert_eq!(found.once, ["k"]);
+}
+
+/// The line is cut after the key was reserved, so that the answer finds nobody.
+async fn charge_and_cut(cable: &Cable) -> Result<u8, &'static str> {
+    cable.is_cut.store(true, Ordering::SeqCst);
+    Ok(7)
+}
+
+/// A retryable error here would say: do it again.
+#[tokio::test]
+async fn what_was_done_and_could_not_be_kept_is_said_to_have_been_done() {
+    let (jobs, cable) = on_a_cable().await;
+    let guard = jobs.guard();
+    let dir = tempfile::tempdir().unwrap();
+    let outage = Outage::journal(dir.path().join("unguarded.jsonl")).unwrap();
+    for (key, refused) in [
+        (
+            "a",
+            guard
+                .once("a", hours(1), async || charge_and_cut(&cable).await)
+                .await,
+        ),
+        ("b", {
+            cable.is_cut.store(false, Ordering::SeqCst);
+            let charge = async || charge_and_cut(&cable).await;
+            guard
+                .once_or_unguarded(&outage, "payments", "b", hours(1), charge)
+                .await
+        }),
+    ] {
+        let error = refused.unwrap_err();
+        assert!(!error.is_retryable(), "{error}");
+        let Error::DoneButNotKept {
+            key: of,
+            output,
+            source,
+        } = error
+        else {
+            panic!("{error:?}");
+        };
+        assert_eq!((of.as_str(), output.unwrap().as_str()), (key, "7"));
+        assert!(matches!(*source, Error::StoreUnavailable { .. }), "{source:?}");
+    }
+    assert_eq!(outage.ran_unguarded(), 0, "its queue did not ask for it");
+    cable.is_cut.store(false, Ordering::SeqCst);
+    let again = guard.once("a", hours(1), async || Ok::<u8, &str>(8)).await;
+    assert!(matches!(again, Ok(Once::InProgress)), "{again:?}");
+    // One that is too large to be kept was done as well.
+    let large = async || Ok::<_, &str>("x".repeat(300_000));
+    let error = guard.once("large", hours(1), large).await.unwrap_err();
+    assert!(
+        matches!(error, Error::DoneButNotKept { output: None, .. }),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_could_not_be_kept_in_an_outage_is_kept_after_it() {
+    let (jobs, cable) = on_a_cable().await;
+    let guard = jobs.guard();
+    let dir = tempfile::tempdir().unwrap();
+    let outage = Outage::journal(dir.path().join("unguarded.jsonl"))
+        .unwrap()
+        .warn_and_continue("mail");
+    let charge = async || charge_and_cut(&cable).await;
+    let sent = guard
+        .once_or_unguarded(&outage, "mail", "k", hours(1), charge)
+        .await;
+    assert!(matches!(sent, Ok(Once::Unguarded(Ok(7)))), "{sent:?}");
+    assert_eq!(outage.ran_unguarded(), 1);
+    cable.is_cut.store(false, Ordering::SeqCst);
+    let early = guard.once("k", hours(1), async || Ok::<u8, &str>(8)).await;
+    assert!(
+        matches!(early, Ok(Once::InProgress)),
+        "its reservation holds: {early:?}"
+    );
+    let found = guard.reconcile(&outage).await.unwrap();
+    assert_eq!((found.once, found.duplicates), (vec!["k".to_owned()], vec![]));
+    let again = guard.once("k", hours(1), async || Ok::<u8, &str>(8)).await;
+    assert!(matches!(again, Ok(Once::Before(7))), "{again:?}");
+}
+
+/// The count outlives the process, the lines do not outlive their use.
+#[tokio::test]
+async fn a_journal_of_which_nothing_is_open_is_emptied_and_still_counts() {
+    let (jobs, cable) = on_a_cable().await;
+    let guard = jobs.guard();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("unguarded.jsonl");
+    let size = || std::fs::metadata(&file).unwrap().len();
+    let open = || Outage::journal(&file).unwrap().warn_and_continue("mail");
+    let send = async |outage: &Outage, key: &str, ttl, output: Result<String, &'static str>| {
+        cable.is_cut.store(true, Ordering::SeqCst);
+        let sent = guard
+            .once_or_unguarded(outage, "mail", key, ttl, async || output)
+            .await;
+        assert!(matches!(sent, Ok(Once::Unguarded(_))), "{sent:?}");
+        cable.is_cut.store(false, Ordering::SeqCst);
+    };
+    for run in 1..=3 {
+        let outage = open();
+        send(&outage, &format!("k{run}"), hours(1), Ok("x".repeat(1_000))).await;
+        assert_eq!(open().ran_unguarded(), run, "whoever opens it");
+        // Another process has it open meanwhile, and writes after it was emptied.
+        let other = open();
+        assert_eq!(guard.reconcile(&outage).await.unwrap().once.len(), 1);
+        assert!(size() < 100, "{} bytes", size());
+        assert_eq!(other.ran_unguarded(), run);
+    }
+    let (one, other) = (open(), open());
+    send(&one, "failed", secs(2), Err("no")).await;
+    assert_eq!(guard.reconcile(&one).await.unwrap().in_doubt, ["failed"]);
+    assert!(size() > 100, "it may be going on");
+    tokio::time::sleep(millis(2_100)).await;
+    send(&other, "k4", hours(1), Ok("x".repeat(262_100))).await;
+    assert_eq!(guard.reconcile(&one).await.unwrap().once, ["k4"]);
+    assert!(size() < 100, "{} bytes", size());
+    assert_eq!(open().ran_unguarded(), 5);
+}

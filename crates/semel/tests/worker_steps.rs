@@ -10,7 +10,7 @@ use semel::{
     Client, Job, JobError, JobId, JobResult, Name, State, Task, Worker, did_not_happen, fail, millis, secs,
 };
 
-use crate::worker_stage::{eventually, job, on_each_store, until_state};
+use crate::worker_stage::{claim_one, eventually, job, on_each_store, until_state};
 
 const PAY: Task<String, String> = Task::new("pay");
 
@@ -18,6 +18,8 @@ const PAY: Task<String, String> = Task::new("pay");
 #[derive(Clone, Default)]
 struct World {
     calls: Arc<Mutex<Vec<String>>>,
+    /// For a handler that robs itself.
+    jobs: Option<Client>,
 }
 
 impl World {
@@ -88,6 +90,88 @@ async fn pay(job: Job<String>, world: World) -> JobResult<String> {
                     }
                 })
                 .await
+        }
+        // Charged, and the reply is lost. The next call is refused at the door, which is true of that call alone.
+        "door" => {
+            job.step("charge")
+                .retry_with_key(async |key| {
+                    world.call(key);
+                    match job.attempt() {
+                        1 => Err(soon("connection reset")),
+                        2 => Err(did_not_happen(soon("connection refused"))),
+                        _ => Ok("paid".to_owned()),
+                    }
+                })
+                .await
+        }
+        // The same, but the first run is looked up before the second: that one speaks for both.
+        "verify door" => {
+            let check = async || {
+                world.call("check");
+                Ok::<Option<String>, JobError>(None)
+            };
+            let effect = async || {
+                world.call("charge");
+                match job.attempt() {
+                    1 => Err(soon("connection reset")),
+                    2 => Err(did_not_happen(soon("connection refused"))),
+                    _ => Ok("paid".to_owned()),
+                }
+            };
+            job.step("charge").verify(check, effect).await
+        }
+        // Who looks it up is refused at the door: that says nothing of what is looked up.
+        "closed look" => {
+            let check = async || match world.call("check") {
+                2 => Err(did_not_happen(soon("connection refused"))),
+                _ => Ok(Some("found".to_owned())),
+            };
+            let effect = async || {
+                world.call("charge");
+                Err::<String, _>(soon("connection reset"))
+            };
+            job.step("charge").verify(check, effect).await
+        }
+        "park declined" => {
+            job.step("letter")
+                .park(async || match world.call("letter") {
+                    1 => Err(did_not_happen(soon("no stamps"))),
+                    _ => Ok("sent".to_owned()),
+                })
+                .await
+        }
+        // What a step inside another says of itself is not said of the other.
+        "nested" => {
+            job.step("outer")
+                .retry_with_key(async |key| {
+                    world.call(key);
+                    let inner = job.step("inner").park(async || match first {
+                        true => Err(did_not_happen(soon("no stamps"))),
+                        false => Ok("sent".to_owned()),
+                    });
+                    inner.await
+                })
+                .await
+        }
+        // Goes on although its lease is lost.
+        "stubborn" => {
+            let jobs = &world.jobs.clone().expect("a client");
+            let acts = vec![
+                Act::Cancel { id: job.id().clone() },
+                Act::Retry { id: job.id().clone() },
+            ];
+            let (acted, claimed) = tokio::join!(jobs.store().act(acts), claim_one(jobs, secs(60)));
+            acted.expect("an answer");
+            claimed.expect("it is free");
+            let refused = job.step("charge").retry_with_key(async |key| {
+                world.call(key);
+                Ok::<_, JobError>("paid".to_owned())
+            });
+            assert!(refused.await.is_err());
+            world.call("told");
+            tokio::task::yield_now().await;
+            world.call("and went on");
+            Ok("paid".to_owned())
         }
         "verify" => {
             let check = async || {
@@ -178,6 +262,73 @@ async fn only_the_certainty_that_nothing_happened_moves_the_key_on() {
         run(&jobs, &world, "declined", State::Complete).await;
         let calls = world.calls();
         assert!(calls.len() == 2 && calls[0] != calls[1], "{calls:?}");
+    })
+    .await;
+}
+
+/// Attempt 1 charged and its reply was lost; attempt 2 was refused at the door. A third under a new key would charge again.
+#[tokio::test(flavor = "multi_thread")]
+async fn in_doubt_a_run_that_did_nothing_does_not_speak_for_the_one_before() {
+    on_each_store(async |jobs| {
+        let world = World::default();
+        let id = run(&jobs, &world, "door", State::Complete).await;
+        let calls = world.calls();
+        assert_eq!(calls.len(), 3);
+        assert!(calls.iter().all(|key| *key == calls[0]), "{calls:?}");
+        assert_eq!(output(&jobs, &id).await, "paid");
+    })
+    .await;
+}
+
+/// Once it was looked up nothing is in doubt, and a run that did nothing leaves nothing to look up.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_look_a_run_that_did_nothing_is_believed() {
+    on_each_store(async |jobs| {
+        let world = World::default();
+        run(&jobs, &world, "verify door", State::Complete).await;
+        assert_eq!(world.calls(), ["charge", "check", "charge", "charge"]);
+        let world = World::default();
+        let id = run(&jobs, &world, "closed look", State::Complete).await;
+        assert_eq!(world.calls(), ["charge", "check", "check"]);
+        assert_eq!(output(&jobs, &id).await, "found");
+        let world = World::default();
+        run(&jobs, &world, "park declined", State::Complete).await;
+        assert_eq!(world.calls(), ["letter", "letter"]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_does_not_speak_for_the_one_around_it() {
+    on_each_store(async |jobs| {
+        let world = World::default();
+        run(&jobs, &world, "nested", State::Complete).await;
+        let calls = world.calls();
+        assert!(calls.len() == 2 && calls[0] == calls[1], "{calls:?}");
+    })
+    .await;
+}
+
+/// Contract 4.5: dropped at once means that it is not polled once more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_whose_lease_is_lost_does_not_go_on() {
+    on_each_store(async |jobs| {
+        let world = World {
+            jobs: Some(jobs.clone()),
+            ..World::default()
+        };
+        jobs.submit(PAY, &"stubborn".to_owned()).await.expect("submitted");
+        // No room for a second job: it would be given the same one again.
+        let worker = Worker::new(&jobs, world.clone())
+            .task(PAY, pay)
+            .concurrency(1)
+            .prefetch(0);
+        let told = async {
+            eventually("the handler to be told", async || !world.calls().is_empty()).await;
+            tokio::time::sleep(millis(50)).await;
+        };
+        worker.run_until(told).await.expect("it worked");
+        assert_eq!(world.calls(), ["told"]);
     })
     .await;
 }

@@ -5,13 +5,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, post};
+use axum::{Extension, Router};
 use semel::Client;
-use semel_tower::IdempotencyLayer;
+use semel_tower::{IdempotencyLayer, NothingDone};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
@@ -119,7 +119,11 @@ fn odd(kind: &str, n: usize) -> Response {
     match kind {
         "declined" => (StatusCode::PAYMENT_REQUIRED, format!("declined {n}")).into_response(),
         "broken" => (StatusCode::INTERNAL_SERVER_ERROR, format!("broken {n}")).into_response(),
-        "busy" if n == 1 => (StatusCode::SERVICE_UNAVAILABLE, "later").into_response(),
+        "busy" if n == 1 => (StatusCode::TOO_MANY_REQUESTS, "later").into_response(),
+        "half-way" if n == 1 => (StatusCode::SERVICE_UNAVAILABLE, "charged, not booked").into_response(),
+        "full" if n == 1 => {
+            (StatusCode::SERVICE_UNAVAILABLE, Extension(NothingDone), "later").into_response()
+        }
         "large" => vec![b'x'; 300_000].into_response(),
         "panic" => panic!("on purpose"),
         _ => format!("fine {n}").into_response(),

@@ -1,7 +1,7 @@
 //! One attempt, from the handler's first line to how it ended.
 
 use std::any::Any;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ impl Ended {
 
 /// Runs the handler of a leased job.
 ///
-/// A panic and a timeout are errors. The handler's future is dropped at once when the lease is lost or the
-/// worker's grace is over, and `tidy` after a cancellation.
+/// A panic and a timeout are errors. The handler's future is dropped at once, and not polled again, when the lease is
+/// lost; when the worker's grace is over, and `tidy` after a cancellation, unless it is ready.
 pub(crate) async fn run(handlers: &Handlers, lease: Arc<Lease>, tidy: Duration) -> Ended {
     let settle = match lease.fate() {
         Fate::Held => {
@@ -54,6 +54,8 @@ async fn work(handlers: &Handlers, lease: &Arc<Lease>, tidy: Duration) -> Option
     let working = Caught::new(handlers.start(attempt));
     let ended = tokio::select! {
         biased;
+        // Before the handler is polled once more: what it does next may be somebody else's to do by now.
+        () = lost(lease) => return None,
         ended = in_time(working, lease.job.timeout.map(Duration::from)) => ended,
         fate = taken_away(lease, tidy) => return left(fate),
     };
@@ -91,6 +93,15 @@ async fn in_time(working: Caught, limit: Option<Duration>) -> JobResult<Json> {
             "the attempt took longer than its timeout of {limit:?}"
         ))),
     }
+}
+
+/// Completes when the lease is lost. Only where it is polled beside [`taken_away`], which is what is woken then: so a
+/// handler that ends at once waits for nobody.
+fn lost(lease: &Lease) -> impl Future<Output = ()> {
+    poll_fn(move |_| match lease.fate() {
+        Fate::Lost => Poll::Ready(()),
+        Fate::Held | Fate::Cancelled | Fate::Stopped => Poll::Pending,
+    })
 }
 
 /// Completes when the handler has to go, whether it is ready or not.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use semel_core::store::{Claimed, Store};
 use semel_core::view;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// Log lines kept for a job until the next heartbeat takes them.
 const LINES: usize = 1_000;
@@ -39,6 +40,8 @@ pub(crate) struct Lease {
     /// Which of the worker's claims it counts against.
     pub(crate) group: usize,
     pub(crate) store: Arc<dyn Store>,
+    /// When it ends by our own reckoning, unless it is extended.
+    until: Mutex<Instant>,
     course: AtomicU8,
     fate: AtomicU8,
     told: Notify,
@@ -62,6 +65,7 @@ impl Lease {
         group: usize,
         store: Arc<dyn Store>,
         bell: Arc<Notify>,
+        until: Instant,
     ) -> Self {
         Lease {
             job: claimed.job,
@@ -69,6 +73,7 @@ impl Lease {
             place,
             group,
             store,
+            until: Mutex::new(until),
             course: AtomicU8::new(WAITING),
             fate: AtomicU8::new(Fate::Held as u8),
             told: Notify::new(),
@@ -84,6 +89,20 @@ impl Lease {
             2 => Fate::Stopped,
             _ => Fate::Lost,
         }
+    }
+
+    /// It ends at this moment instead.
+    pub(crate) fn extended(&self, until: Instant) {
+        *self.until() = until;
+    }
+
+    /// Whether it has run out by our own reckoning: somebody else may have been given the job.
+    pub(crate) fn has_run_out(&self, now: Instant) -> bool {
+        *self.until() <= now
+    }
+
+    fn until(&self) -> MutexGuard<'_, Instant> {
+        self.until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A handler is at it from now on.

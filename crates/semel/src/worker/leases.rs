@@ -21,14 +21,8 @@ pub(crate) struct Leases {
 
 #[derive(Default)]
 struct Places {
-    held: Vec<Option<Held>>,
+    held: Vec<Option<Arc<Lease>>>,
     free: Vec<usize>,
-}
-
-/// A lease and when it ends by our own reckoning, unless it is extended.
-struct Held {
-    lease: Arc<Lease>,
-    until: Instant,
 }
 
 impl Leases {
@@ -65,12 +59,9 @@ impl Leases {
             .into_iter()
             .map(|claimed| {
                 let place = places.vacant();
-                let lease = Lease::new(claimed, place, group, self.store.clone(), self.bell.clone());
-                let lease = Arc::new(lease);
-                places.held[place] = Some(Held {
-                    lease: lease.clone(),
-                    until,
-                });
+                let (store, bell) = (self.store.clone(), self.bell.clone());
+                let lease = Arc::new(Lease::new(claimed, place, group, store, bell, until));
+                places.held[place] = Some(lease.clone());
                 lease
             })
             .collect()
@@ -80,7 +71,7 @@ impl Leases {
     pub(crate) fn strike<'a>(&self, leases: impl IntoIterator<Item = &'a Arc<Lease>>) {
         let mut places = self.places();
         for lease in leases {
-            let is_there = |held: &Held| Arc::ptr_eq(&held.lease, lease);
+            let is_there = |held: &Arc<Lease>| Arc::ptr_eq(held, lease);
             if places.held[lease.place].as_ref().is_some_and(is_there) {
                 places.held[lease.place] = None;
                 places.free.push(lease.place);
@@ -91,7 +82,7 @@ impl Leases {
     /// All leases that are ours, or those of them that `wanted` picks.
     pub(crate) fn ours(&self, wanted: impl Fn(&Lease) -> bool) -> Vec<Arc<Lease>> {
         let places = self.places();
-        let held = places.held.iter().flatten().map(|held| &held.lease);
+        let held = places.held.iter().flatten();
         held.filter(|lease| lease.fate() < Fate::Cancelled && wanted(lease))
             .cloned()
             .collect()
@@ -99,32 +90,17 @@ impl Leases {
 
     /// All leases, whatever became of them.
     pub(crate) fn all(&self) -> Vec<Arc<Lease>> {
-        let places = self.places();
-        places
-            .held
-            .iter()
-            .flatten()
-            .map(|held| held.lease.clone())
-            .collect()
-    }
-
-    /// A lease was extended.
-    pub(crate) fn extended(&self, lease: &Lease, until: Instant) {
-        if let Some(held) = &mut self.places().held[lease.place] {
-            held.until = until;
-        }
+        self.places().held.iter().flatten().cloned().collect()
     }
 
     /// Gives up the leases that have run out while the store could not be asked: somebody else may be at these
     /// jobs by now. A result is kept all the same, for the store to judge.
     pub(crate) fn give_up(&self, now: Instant) -> usize {
         let places = self.places();
-        let over = places
-            .held
-            .iter()
-            .flatten()
-            .filter(|held| held.until <= now && !held.lease.is_over());
-        over.filter(|held| held.lease.tell(Fate::Lost)).count()
+        let held = places.held.iter().flatten();
+        held.filter(|lease| !lease.is_over() && lease.has_run_out(now))
+            .filter(|lease| lease.tell(Fate::Lost))
+            .count()
     }
 
     fn places(&self) -> MutexGuard<'_, Places> {

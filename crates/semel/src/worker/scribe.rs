@@ -145,7 +145,7 @@ impl Scribe {
         };
         for (lease, outcome) in leases.iter().zip(outcomes) {
             match outcome {
-                WriteOutcome::Ok(_) => self.desk.leases.extended(lease, sent + length),
+                WriteOutcome::Ok(_) => lease.extended(sent + length),
                 outcome => self.not_written(lease, &outcome),
             }
         }
