@@ -2,10 +2,13 @@
 
 mod worker_stage;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use semel::semel_core::error::StoreError;
 use semel::semel_core::step::Resolution;
 use semel::semel_core::store::{Act, ActOutcome, StepFilter};
+use semel::testing::{Call, Intercept, InterceptedStore};
 use semel::{
     Client, Job, JobError, JobId, JobResult, Name, State, Task, Worker, did_not_happen, fail, millis, secs,
 };
@@ -173,6 +176,14 @@ async fn pay(job: Job<String>, world: World) -> JobResult<String> {
             world.call("and went on");
             Ok("paid".to_owned())
         }
+        "slow" => {
+            job.step("letter")
+                .retry_with_key(async |_key| {
+                    world.call("letter");
+                    Ok::<_, JobError>("sent".to_owned())
+                })
+                .await
+        }
         "verify" => {
             let check = async || {
                 world.call("check");
@@ -201,7 +212,7 @@ async fn pay(job: Job<String>, world: World) -> JobResult<String> {
         }
         "park" => {
             job.step("letter")
-                .park(async || {
+                .retry_with_key(async |_key| {
                     world.call("letter");
                     if first {
                         panic!("the power is gone")
@@ -329,6 +340,52 @@ async fn a_handler_whose_lease_is_lost_does_not_go_on() {
         };
         worker.run_until(told).await.expect("it worked");
         assert_eq!(world.calls(), ["told"]);
+    })
+    .await;
+}
+
+/// Answers the first beginning of a step only after the lease has run out, and no heartbeat.
+struct Slow(AtomicBool);
+
+#[async_trait::async_trait]
+impl Intercept for Slow {
+    async fn before(&self, call: &Call) -> Result<(), StoreError> {
+        match (call, self.0.load(Ordering::SeqCst)) {
+            (Call::Extend, false) => Err(StoreError::unavailable("extending")),
+            _ => Ok(()),
+        }
+    }
+
+    async fn after(&self, call: &Call) -> Result<(), StoreError> {
+        if matches!(call, Call::Begin(_)) && !self.0.load(Ordering::SeqCst) {
+            // The whole task stands still, as on a machine that is busy: nobody can tell it anything meanwhile.
+            std::thread::sleep(millis(1_200));
+            self.0.store(true, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+}
+
+/// The lease ran out while the store was asked: the effect is left to whoever is given the job next.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_effect_is_begun_on_a_lease_that_has_run_out() {
+    on_each_store(async |jobs| {
+        let slow = Arc::new(Slow(AtomicBool::new(false)));
+        let jobs = Client::from_store(Arc::new(InterceptedStore::new(
+            jobs.store().clone(),
+            slow.clone(),
+        )));
+        let world = World::default();
+        let sent = jobs.submit(PAY, &"slow".to_owned()).await.expect("submitted");
+        let worker = Worker::new(&jobs, world.clone()).task(PAY, pay).lease(secs(1));
+        let answered = async {
+            eventually("the answer", async || slow.0.load(Ordering::SeqCst)).await;
+            until_state(&jobs, sent.id(), State::Complete).await;
+        };
+        worker.run_until(answered).await.expect("it worked");
+        assert_eq!(world.calls(), ["letter"], "by the next delivery alone");
+        let done = job(&jobs, sent.id()).await;
+        assert_eq!(done.deliveries, 1, "the first one was lost");
     })
     .await;
 }
