@@ -210,7 +210,7 @@ fn logs_are_asked_for_and_structured() {
         .unwrap_or_else(|| panic!("{told:#?}"));
     assert_eq!(
         (line["level"].as_str(), line["idempotency_key"].as_str()),
-        (Some("INFO"), Some("k")),
+        (Some("info"), Some("k")),
         "{line}"
     );
     let wrong = stage.run_with(&[("SEMEL_LOG", "a=b=c")], &["stats"]);

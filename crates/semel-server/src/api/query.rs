@@ -166,6 +166,8 @@ async fn digest_of(app: &App, text: &str) -> Result<Digest, Problem> {
     if let Ok(digest) = text.parse() {
         return Ok(digest);
     }
+    // As stores keep it.
+    let text = text.trim();
     let filter = KeyFilter {
         text: Some(text.to_owned()),
         also_free: true,
@@ -178,7 +180,7 @@ async fn digest_of(app: &App, text: &str) -> Result<Digest, Problem> {
         let exact = keys
             .items
             .iter()
-            .filter(|row| row.key.text.as_deref() == Some(text.trim()));
+            .filter(|row| row.key.text.as_deref() == Some(text));
         for digest in exact.map(|row| row.key.digest) {
             if found.is_some_and(|other| other != digest) {
                 return Err(Problem::invalid(format!("there are several keys {text:?}"))
