@@ -212,7 +212,7 @@ async fn pay(job: Job<String>, world: World) -> JobResult<String> {
         }
         "park" => {
             job.step("letter")
-                .retry_with_key(async |_key| {
+                .park(async || {
                     world.call("letter");
                     if first {
                         panic!("the power is gone")

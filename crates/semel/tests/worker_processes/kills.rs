@@ -17,7 +17,8 @@ const TOGETHER: usize = 3;
 const PER_KILL: usize = 60;
 
 pub async fn campaign(full: bool) -> String {
-    let kills = if full { 200 } else { 12 };
+    // Few kills say little about a share.
+    let (kills, least) = if full { (200, 8) } else { (12, 5) };
     let place = Place::new().await;
     let file = place.file("effects").display().to_string();
     let mut workers: Vec<Process> = (0..TOGETHER).map(|_| place.start("effects", &[&file])).collect();
@@ -37,7 +38,7 @@ pub async fn campaign(full: bool) -> String {
     drop(workers);
     let repeated = check(&place, sent).await;
     assert!(
-        hit * 10 >= kills * 8,
+        hit * 10 >= kills * least,
         "only {hit} of {kills} kills hit a worker with jobs in hand"
     );
     let stale = counted(&place.jobs, Counter::StaleWrites).await;
