@@ -49,11 +49,11 @@ const ON_SQLITE: &[&str] = &[
 ];
 
 pub async fn sqlite(full: bool) -> String {
-    campaign(Kind::Sqlite, ON_SQLITE, if full { 10 } else { 1 }).await
+    campaign(Kind::Sqlite, ON_SQLITE, if full { 20 } else { 1 }).await
 }
 
 pub async fn postgres(full: bool) -> String {
-    campaign(Kind::Postgres, ON_POSTGRES, if full { 10 } else { 1 }).await
+    campaign(Kind::Postgres, ON_POSTGRES, if full { 20 } else { 1 }).await
 }
 
 async fn campaign(kind: Kind, boundaries: &[&str], rounds: usize) -> String {
