@@ -23,7 +23,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::app::{App, Settings};
 use crate::serve::patience::Patience;
-use crate::{outbox, pulse, sight, stream, table};
+use crate::{metrics, outbox, pulse, sight, stream, table};
 
 /// Connections at once; further ones wait in the system's own queue.
 const CONNECTIONS: usize = 4_096;
@@ -172,5 +172,16 @@ async fn keep_up(app: App) {
             app.leases.sweep(Duration::from_secs(2 * 3_600));
         }
     };
-    tokio::join!(semel::upkeep::keep_up(&app.client, app.settings.retention), sweep);
+    // What was measured is kept one by one until it is folded, and nobody may ever ask for it.
+    let fold = async {
+        loop {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            metrics::start().run_upkeep();
+        }
+    };
+    tokio::join!(
+        semel::upkeep::keep_up(&app.client, app.settings.retention),
+        sweep,
+        fold
+    );
 }
