@@ -1,15 +1,22 @@
 //! Reading filters and pages, as query strings and bodies have them.
 
+use std::collections::HashSet;
+
+use semel_core::dedup::key::{check_text, derive};
+use semel_core::dedup::{Dedup, Scope};
 use semel_core::error::Invalid;
-use semel_core::ids::{Digest, JobId, Name};
+use semel_core::ids::{Digest, JobId, Name, Token};
 use semel_core::job::State;
+use semel_core::json::Json;
 use semel_core::limits;
 use semel_core::store::{JobFilter, KeyFilter, Page};
+use semel_core::submission::Submission;
 use semel_core::time::Timestamp;
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
+use crate::clock;
 use crate::problem::Problem;
 use crate::text::count;
 
@@ -17,6 +24,8 @@ use crate::text::count;
 const ROWS: usize = 50;
 /// Pages of keys that are looked through for one with a whole text. A text that many others contain is among them.
 const PAGES_LOOKED_THROUGH: usize = 40;
+/// Queues with their tasks in which a key is looked up before it is searched for.
+const LANES_LOOKED_UP: usize = 200;
 
 /// Which part of a list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -161,6 +170,32 @@ pub fn moment(what: &str, text: &str) -> Result<Timestamp, Invalid> {
     Ok(Timestamp::from_millis(parsed.as_millisecond()))
 }
 
+/// The key of this text among those that are looked up rather than searched for: in the scope of a task or queue that is
+/// known, or of all. None if there is none of them, or more than one.
+async fn likely(app: &App, text: &str) -> Result<Option<Digest>, Problem> {
+    if check_text(text).is_err() {
+        return Ok(None);
+    }
+    let view = app.view().await?;
+    let mut digests = HashSet::new();
+    for lane in view.stats.lanes.iter().take(LANES_LOOKED_UP) {
+        let mut submission = Submission::new(Token::from_parts(0, &[0; 10]), lane.task.clone(), Json::null());
+        submission.queue = lane.queue.clone();
+        for scope in [Scope::Task, Scope::Queue, Scope::Global] {
+            let policy = Dedup::explicit(text).scope(scope);
+            let key = derive(app.client.store().namespace(), &submission, &policy, clock::now())?;
+            digests.insert(key.digest);
+        }
+    }
+    let mut found = None;
+    for digest in digests {
+        if app.client.store().key(digest).await?.is_some() && found.replace(digest).is_some() {
+            return Ok(None);
+        }
+    }
+    Ok(found)
+}
+
 /// The key that is meant by its digest or its whole text.
 async fn digest_of(app: &App, text: &str) -> Result<Digest, Problem> {
     if let Ok(digest) = text.parse() {
@@ -168,6 +203,9 @@ async fn digest_of(app: &App, text: &str) -> Result<Digest, Problem> {
     }
     // As stores keep it.
     let text = text.trim();
+    if let Some(digest) = likely(app, text).await? {
+        return Ok(digest);
+    }
     let filter = KeyFilter {
         text: Some(text.to_owned()),
         also_free: true,
