@@ -1,7 +1,7 @@
 //! The host's clock: the only place of this crate that reads it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use semel_core::time::{Clock, MonotoneClock};
 
@@ -20,19 +20,4 @@ pub fn instant() -> Instant {
 fn read() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
-}
-
-/// How long something takes on this machine, whatever the time of the store is.
-pub struct Stopwatch(Instant);
-
-impl Stopwatch {
-    /// From now on.
-    pub fn start() -> Self {
-        Stopwatch(instant())
-    }
-
-    /// Since then.
-    pub fn elapsed(&self) -> Duration {
-        self.0.elapsed()
-    }
 }

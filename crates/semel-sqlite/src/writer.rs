@@ -6,11 +6,10 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
@@ -20,7 +19,6 @@ use semel_core::ids::Name;
 use semel_core::time::Clock;
 
 use crate::checkpoint::Checkpointer;
-use crate::clock::Stopwatch;
 use crate::fail::Fail;
 use crate::tx::{Cache, Signals, Tx};
 use crate::wake::Wake;
@@ -31,12 +29,10 @@ const GROUP: usize = 512;
 const PATIENCE: usize = 100;
 /// How often the queue is looked at before the thread falls asleep.
 const LOOKS: usize = 1_000;
-/// Moments between two looks of a caller for its answer.
+/// How often a caller that is alone looks for its answer before it falls asleep: about as long as a commit takes.
+const CALLER_LOOKS: usize = 200;
+/// Moments between two such looks.
 const BETWEEN_LOOKS: usize = 24;
-/// How long a commit is thought to take before there was one.
-const FIRST_COMMIT: Duration = Duration::from_micros(100);
-/// If a commit takes longer, a caller sleeps: being woken is little in comparison.
-const LONG_COMMIT: Duration = Duration::from_micros(400);
 
 /// The writer's handle. Dropping it lets the thread finish what is queued and stop.
 pub struct Writer {
@@ -65,18 +61,16 @@ impl Writer {
     /// Starts the thread.
     pub fn start(desk: Desk) -> Result<Self, StoreError> {
         let (queue, calls) = mpsc::channel();
-        let callers = Arc::new(Callers::default());
-        let served = callers.clone();
         let thread = std::thread::Builder::new()
             .name("semel-writer".to_owned())
-            .spawn(move || serve(desk, &calls, &served));
+            .spawn(move || serve(desk, &calls));
         let thread = thread.map_err(|error| StoreError::Unavailable {
             doing: "starting the writer".to_owned(),
             source: Some(Box::new(error)),
         })?;
         Ok(Writer {
             queue: Some(queue),
-            callers,
+            callers: Arc::default(),
             thread: Some(thread),
         })
     }
@@ -162,7 +156,7 @@ impl Drop for Writer {
 
 /// The answer to a call that is under way.
 ///
-/// A caller that is alone looks out for its answer for as long as a commit may take: falling asleep and being woken
+/// A caller that is alone looks out for its answer for about as long as a commit takes: falling asleep and being woken
 /// costs a third of that again. Where several wait, they sleep, and leave the processor to those who have work.
 pub struct Answer<R> {
     doing: &'static str,
@@ -173,20 +167,14 @@ pub struct Answer<R> {
 
 impl<R> Answer<R> {
     fn look_out(&mut self, callers: &Callers) {
-        let Some(at_most) = callers.worth_looking() else {
-            return;
-        };
-        let watch = Stopwatch::start();
-        let mut looks = 0u32;
-        while callers.is_one() && self.answer.is_empty() {
+        for look in 0..CALLER_LOOKS {
+            if !callers.is_one() || !self.answer.is_empty() {
+                return;
+            }
             (0..BETWEEN_LOOKS).for_each(|_| std::hint::spin_loop());
-            looks = looks.wrapping_add(1);
-            if looks.is_multiple_of(8) {
+            if look % 8 == 7 {
                 // With one processor, the writer needs this one.
                 std::thread::yield_now();
-                if watch.elapsed() > at_most {
-                    return;
-                }
             }
         }
     }
@@ -204,37 +192,13 @@ impl<R> From<Result<R, StoreError>> for Reply<R> {
     }
 }
 
-/// How many wait for an answer, and how long it takes.
+/// How many wait for an answer.
 #[derive(Default)]
-struct Callers {
-    count: AtomicUsize,
-    /// Microseconds of a commit, the newest counting most; nothing before the first.
-    commit: AtomicU64,
-}
+struct Callers(AtomicUsize);
 
 impl Callers {
     fn is_one(&self) -> bool {
-        self.count.load(Ordering::Relaxed) == 1
-    }
-
-    /// The writer alone learns, so nothing is lost between reading and writing.
-    fn learn(&self, took: Duration) {
-        let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
-        let before = match self.commit.load(Ordering::Relaxed) {
-            0 => took,
-            before => before,
-        };
-        self.commit
-            .store(before - before / 4 + took / 4, Ordering::Relaxed);
-    }
-
-    /// How long to look out for an answer, if it is worth it: some commits take twice as long as others.
-    fn worth_looking(&self) -> Option<Duration> {
-        let commit = match self.commit.load(Ordering::Relaxed) {
-            0 => FIRST_COMMIT,
-            micros => Duration::from_micros(micros),
-        };
-        (commit <= LONG_COMMIT).then_some(commit * 2)
+        self.0.load(Ordering::Relaxed) == 1
     }
 }
 
@@ -243,14 +207,14 @@ struct Waits(Arc<Callers>);
 
 impl Waits {
     fn new(callers: &Arc<Callers>) -> Self {
-        callers.count.fetch_add(1, Ordering::Relaxed);
+        callers.0.fetch_add(1, Ordering::Relaxed);
         Waits(callers.clone())
     }
 }
 
 impl Drop for Waits {
     fn drop(&mut self) {
-        self.0.count.fetch_sub(1, Ordering::Relaxed);
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -348,7 +312,7 @@ where
     }
 }
 
-fn serve(desk: Desk, calls: &Receiver<Box<dyn Call>>, callers: &Callers) {
+fn serve(desk: Desk, calls: &Receiver<Box<dyn Call>>) {
     let mut cache = Cache::default();
     let mut waiting = None;
     let mut answered = 1;
@@ -360,9 +324,7 @@ fn serve(desk: Desk, calls: &Receiver<Box<dyn Call>>, callers: &Callers) {
         let group;
         (group, waiting) = gather(first, calls, answered);
         answered = group.len();
-        let watch = Stopwatch::start();
         commit_group(&desk, &mut cache, group);
-        callers.learn(watch.elapsed());
         desk.checkpointer.after_commit(&desk.connection);
     }
 }
