@@ -108,5 +108,7 @@ async fn a_key_is_found_by_its_whole_text_among_many_that_contain_it() {
     stage.get("/v1/jobs?key=ord").await.refused(404, "not_found");
     let twice = json!({"task": "u", "input": 1, "idempotency_key": "ord-1"});
     stage.submit(twice).await;
+    // Which tasks there are is looked at once a second.
+    tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
     stage.get("/v1/jobs?key=ord-1").await.refused(400, "invalid");
 }
