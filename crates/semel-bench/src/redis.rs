@@ -204,7 +204,10 @@ impl Run<'_> {
             let submitting = rig.clone();
             let paced = paced(&rig, batch, rate, move |submission| {
                 let rig = submitting.clone();
-                async move { rig.submit(vec![submission], Outcome::Accepted).await }
+                async move {
+                    let submission = rig.load.sent_now(submission);
+                    rig.submit(vec![submission], Outcome::Accepted).await
+                }
             })?;
             // What plain writes wait at the same rate is the machine's part of it.
             let plain = sets::paced(&self.sets_of(Way::OneByOne), &rig, rate, jobs.max(MANY))?;

@@ -7,6 +7,7 @@
 mod act;
 mod batch;
 mod born;
+mod callers;
 mod checkpoint;
 mod claim;
 mod clock;

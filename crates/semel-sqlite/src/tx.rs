@@ -11,7 +11,7 @@ pub use lanes::Lane;
 
 use std::collections::BTreeMap;
 
-use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
+use foldhash::{HashMap, HashMapExt};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use semel_core::counters::{Counter, Counts};
@@ -27,6 +27,7 @@ use crate::recent::Recent;
 use crate::rows;
 use crate::settings;
 use crate::statements::{Sql, Statements};
+use crate::tx::tokens::Tokens;
 
 /// What the writer remembers between transactions, as long as no other process has written.
 #[derive(Default)]
@@ -57,7 +58,7 @@ pub struct Cache {
     pub recent: Recent,
     /// The lane that was asked for last: often all of a batch is for one.
     last_lane: Option<(Name, Name, i64)>,
-    highest_token: Vec<u8>,
+    tokens: Tokens,
 }
 
 impl Cache {
@@ -116,9 +117,6 @@ pub struct Tx<'c> {
     pub deferring: bool,
     deltas: HashMap<i64, Delta>,
     ended: [Vec<i64>; 2],
-    /// Tokens of this transaction, and what was the largest before it: a token is new if it is larger and not among them.
-    tokens: HashSet<[u8; 16]>,
-    highest_token: Vec<u8>,
 }
 
 impl<'c> Tx<'c> {
@@ -141,8 +139,6 @@ impl<'c> Tx<'c> {
             deferring: false,
             deltas: HashMap::new(),
             ended: [Vec::new(), Vec::new()],
-            tokens: HashSet::new(),
-            highest_token: Vec::new(),
         };
         let version: i64 = connection
             .prepare_cached("PRAGMA data_version")?
@@ -152,7 +148,7 @@ impl<'c> Tx<'c> {
             tx.load()?;
             tx.cache.version = Some(version);
         }
-        tx.highest_token.clone_from(&tx.cache.highest_token);
+        tx.cache.tokens.settle();
         Ok(tx)
     }
 
@@ -214,7 +210,7 @@ impl<'c> Tx<'c> {
         self.cache.ledger.load(&mut self.statements, self.ns)?;
         let entered = self.cache.ledger.highest_token(self.ns);
         let entered = entered.map_or(Vec::new(), |token| token.to_vec());
-        self.cache.highest_token = token.unwrap_or_default().max(entered);
+        self.cache.tokens = Tokens::at_most(token.unwrap_or_default().max(entered));
         self.cache.keys.load(&mut self.statements)?;
         self.load_newborn()
     }

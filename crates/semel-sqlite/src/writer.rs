@@ -6,7 +6,6 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
@@ -18,7 +17,9 @@ use semel_core::error::StoreError;
 use semel_core::ids::Name;
 use semel_core::time::Clock;
 
+use crate::callers::{Callers, Waits};
 use crate::checkpoint::Checkpointer;
+use crate::clock;
 use crate::fail::Fail;
 use crate::tx::{Cache, Signals, Tx};
 use crate::wake::Wake;
@@ -29,10 +30,6 @@ const GROUP: usize = 512;
 const PATIENCE: usize = 100;
 /// How often the queue is looked at before the thread falls asleep.
 const LOOKS: usize = 1_000;
-/// How often a caller that is alone looks for its answer before it falls asleep: about as long as a commit takes.
-const CALLER_LOOKS: usize = 200;
-/// Moments between two such looks.
-const BETWEEN_LOOKS: usize = 24;
 
 /// The writer's handle. Dropping it lets the thread finish what is queued and stop.
 pub struct Writer {
@@ -61,16 +58,18 @@ impl Writer {
     /// Starts the thread.
     pub fn start(desk: Desk) -> Result<Self, StoreError> {
         let (queue, calls) = mpsc::channel();
+        let callers = Arc::new(Callers::default());
+        let served = callers.clone();
         let thread = std::thread::Builder::new()
             .name("semel-writer".to_owned())
-            .spawn(move || serve(desk, &calls));
+            .spawn(move || serve(desk, &calls, &served));
         let thread = thread.map_err(|error| StoreError::Unavailable {
             doing: "starting the writer".to_owned(),
             source: Some(Box::new(error)),
         })?;
         Ok(Writer {
             queue: Some(queue),
-            callers: Arc::default(),
+            callers,
             thread: Some(thread),
         })
     }
@@ -125,7 +124,7 @@ impl Writer {
             result: None,
             reply: Some(reply),
             manner,
-            _waits: Waits::new(&self.callers),
+            _waits: self.callers.enter(),
         };
         self.send(Box::new(call), doing)?;
         Ok(Answer {
@@ -155,29 +154,11 @@ impl Drop for Writer {
 }
 
 /// The answer to a call that is under way.
-///
-/// A caller that is alone looks out for its answer for about as long as a commit takes: falling asleep and being woken
-/// costs a third of that again. Where several wait, they sleep, and leave the processor to those who have work.
 pub struct Answer<R> {
     doing: &'static str,
     answer: oneshot::Receiver<Reply<R>>,
     /// Taken when it has been looked out for.
     callers: Option<Arc<Callers>>,
-}
-
-impl<R> Answer<R> {
-    fn look_out(&mut self, callers: &Callers) {
-        for look in 0..CALLER_LOOKS {
-            if !callers.is_one() || !self.answer.is_empty() {
-                return;
-            }
-            (0..BETWEEN_LOOKS).for_each(|_| std::hint::spin_loop());
-            if look % 8 == 7 {
-                // With one processor, the writer needs this one.
-                std::thread::yield_now();
-            }
-        }
-    }
 }
 
 /// What comes back to a caller: the answer, and the call, which it takes apart itself. The writer has others to serve.
@@ -192,38 +173,12 @@ impl<R> From<Result<R, StoreError>> for Reply<R> {
     }
 }
 
-/// How many wait for an answer.
-#[derive(Default)]
-struct Callers(AtomicUsize);
-
-impl Callers {
-    fn is_one(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == 1
-    }
-}
-
-/// One of them.
-struct Waits(Arc<Callers>);
-
-impl Waits {
-    fn new(callers: &Arc<Callers>) -> Self {
-        callers.0.fetch_add(1, Ordering::Relaxed);
-        Waits(callers.clone())
-    }
-}
-
-impl Drop for Waits {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl<R> Future for Answer<R> {
     type Output = Result<R, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Some(callers) = self.callers.take() {
-            self.look_out(&callers);
+            callers.look_out(|| !self.answer.is_empty());
         }
         let answer = Pin::new(&mut self.answer).poll(context);
         answer.map(|answer| {
@@ -312,7 +267,7 @@ where
     }
 }
 
-fn serve(desk: Desk, calls: &Receiver<Box<dyn Call>>) {
+fn serve(desk: Desk, calls: &Receiver<Box<dyn Call>>, callers: &Callers) {
     let mut cache = Cache::default();
     let mut waiting = None;
     let mut answered = 1;
@@ -324,7 +279,9 @@ fn serve(desk: Desk, calls: &Receiver<Box<dyn Call>>) {
         let group;
         (group, waiting) = gather(first, calls, answered);
         answered = group.len();
+        let begun = clock::instant();
         commit_group(&desk, &mut cache, group);
+        callers.learn(clock::instant().duration_since(begun));
         desk.checkpointer.after_commit(&desk.connection);
     }
 }

@@ -69,7 +69,7 @@ async fn submit_all(rig: Rig, share: Vec<Submission>, expected: Outcome) -> Resu
     let mut latencies = Vec::with_capacity(share.len());
     for submission in share {
         let watch = Stopwatch::start();
-        rig.submit(vec![submission], expected).await?;
+        rig.submit(vec![rig.load.sent_now(submission)], expected).await?;
         latencies.push(u64::try_from(watch.elapsed().as_micros())?);
     }
     Ok(latencies)

@@ -17,6 +17,8 @@ const RECORD: usize = TOKEN + 8;
 #[derive(Default)]
 pub struct Runs {
     known: Vec<Run>,
+    /// The largest token in any of them.
+    highest: Option<[u8; TOKEN]>,
     last: i64,
 }
 
@@ -38,7 +40,7 @@ impl Runs {
                 && let (Ok(low), Ok(high)) = (bounds.0.try_into(), bounds.1.try_into())
             {
                 let n = self.last;
-                self.known.push(Run { n, low, high });
+                self.know(Run { n, low, high });
             }
         }
         Ok(())
@@ -51,7 +53,12 @@ impl Runs {
 
     /// The largest token in a run.
     pub fn highest(&self) -> Option<[u8; TOKEN]> {
-        self.known.iter().map(|run| run.high).max()
+        self.highest
+    }
+
+    fn know(&mut self, run: Run) {
+        self.highest = self.highest.max(Some(run.high));
+        self.known.push(run);
     }
 
     /// Writes a run: tokens and the numbers of their entries, sorted; of the same token the last counts.
@@ -76,7 +83,7 @@ impl Runs {
         self.last = self.last.max(n);
         if ns == own {
             let (low, high) = (*low, *high);
-            self.known.push(Run { n, low, high });
+            self.know(Run { n, low, high });
         }
         Ok(())
     }
@@ -100,8 +107,7 @@ impl Runs {
     pub fn drop_before(&mut self, statements: &mut Statements<'_>, oldest: i64) -> Result<(), Fail> {
         let dropped = statements.get(Sql::TokenRunDrop)?.execute([oldest])?;
         if dropped > 0 {
-            self.known.clear();
-            self.last = 0;
+            *self = Runs::default();
         }
         Ok(())
     }

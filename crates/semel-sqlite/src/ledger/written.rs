@@ -108,6 +108,12 @@ impl Ledger {
         self.tokens.get(token).copied()
     }
 
+    /// Whether no entry has this token, as far as that is known without looking, if it is none of those before the last
+    /// [`Ledger::load`].
+    pub fn is_surely_new(&self, token: &[u8; 16]) -> bool {
+        Some(*token) > self.runs.highest() && self.by_heart(token).is_none()
+    }
+
     /// The entry of a token, wherever it is.
     pub fn by_token(&self, statements: &mut Statements<'_>, token: &[u8; 16]) -> Result<Option<i64>, Fail> {
         match self.by_heart(token) {
