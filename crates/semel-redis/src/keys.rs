@@ -40,6 +40,11 @@ const CHUNK: i64 = 256;
 const PAGE: i64 = 256;
 /// The length of time whose lapsing keys are counted together.
 pub const LAPSE_SPAN: i64 = 3_600_000;
+/// Hashes that the owners of keys are spread over, in all shards together. With few, each is long, and a new key costs
+/// what its length does; with many, their names take more room than the owners.
+const OWNER_HASHES: usize = 1 << 14;
+/// But at least so many in a shard.
+const OWNER_HASHES_OF_A_SHARD: usize = 1 << 8;
 
 /// The names of one shard.
 #[derive(Clone, Debug)]
@@ -47,6 +52,8 @@ pub struct Keys {
     prefix: String,
     layout: Layout,
     shard: usize,
+    /// Which bits of a digest say where its owner is.
+    owners: u16,
 }
 
 impl Keys {
@@ -58,6 +65,7 @@ impl Keys {
             prefix: format!("semel:{{{namespace}/{tag}/{shard}}}:"),
             layout,
             shard,
+            owners: owners_of(layout.shards),
         }
     }
 
@@ -262,14 +270,15 @@ impl Keys {
     }
 
     /// Newest owners of keys: small hashes, which Redis packs tightly for as long as one has no more than 512, which is
-    /// two million keys in all.
+    /// eight million keys in all.
     pub fn owners(&self, digest: &Digest) -> String {
         let [first, second, ..] = *digest.as_bytes();
+        let [high, low] = (u16::from_be_bytes([first, second]) & self.owners).to_be_bytes();
         let mut name = String::with_capacity(self.prefix.len() + 8);
         name.push_str(&self.prefix);
         name.push_str("key:");
-        push_hex(&mut name, first & 0x0f);
-        push_hex(&mut name, second);
+        push_hex(&mut name, high);
+        push_hex(&mut name, low);
         name
     }
 
@@ -389,6 +398,13 @@ pub fn patterns(namespace: &Name) -> [String; 2] {
     ]
 }
 
+/// The bits of a digest that name the hash of its owner.
+fn owners_of(shards: usize) -> u16 {
+    let hashes = OWNER_HASHES / shards.clamp(1, OWNER_HASHES).next_power_of_two();
+    let last = hashes.max(OWNER_HASHES_OF_A_SHARD) - 1;
+    u16::try_from(last).expect("fewer hashes than two bytes can name")
+}
+
 /// What the names under which owners of keys are kept match.
 pub fn owners_pattern(namespace: &Name) -> String {
     format!("semel:{{{}/*}}:key:*", escaped(namespace.as_str()))
@@ -434,5 +450,20 @@ mod tests {
     fn a_namespace_cannot_break_out_of_its_hash_tag() {
         let keys = Keys::new(&Name::new("a}b{c d").unwrap(), 1, 0);
         assert_eq!(keys.meta(), "semel:{a%7db%7bc%20d/1/0}:meta");
+    }
+
+    #[test]
+    fn owners_are_spread_over_as_many_hashes_whatever_the_number_of_shards() {
+        assert_eq!(
+            [1, 2, 3, 64, 1_000].map(owners_of),
+            [0x3fff, 0x1fff, 0xfff, 0xff, 0xff]
+        );
+        let digest = Digest::from_bytes([0xab; 32]);
+        let name = Name::new("app").unwrap();
+        assert_eq!(Keys::new(&name, 1, 0).owners(&digest), "semel:{app/1/0}:key:2bab");
+        assert_eq!(
+            Keys::new(&name, 64, 7).owners(&digest),
+            "semel:{app/64/7}:key:00ab"
+        );
     }
 }
