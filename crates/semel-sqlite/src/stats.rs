@@ -242,6 +242,8 @@ impl Look<'_> {
 /// Moves the baseline of the counters to now.
 pub fn reset(tx: &mut Tx<'_>) -> Result<Timestamp, Fail> {
     let now = tx.now.as_millis();
+    // What this commit has counted so far lies before the baseline.
+    tx.flush()?;
     for row in lanes(&mut tx.statements, tx.ns)? {
         tx.statements
             .get(Sql::BaselinePut)?
