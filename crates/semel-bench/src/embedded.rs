@@ -31,6 +31,15 @@ struct Run<'a> {
     files: Files,
 }
 
+impl Run<'_> {
+    /// How many times as long the second takes as the first.
+    fn compare(&mut self, name: &str, [first, second]: [&str; 2]) {
+        let report = &mut self.bench.report;
+        let costs = quotients(report.rounds_of(first), report.rounds_of(second));
+        report.add(name, median(&costs), "x");
+    }
+}
+
 /// The priority of jobs that are to wait behind all others.
 const BEHIND: i8 = -10;
 
@@ -126,7 +135,9 @@ fn singles(run: &mut Run<'_>) -> Result<()> {
         submitting(run, "enqueue_1", Kind::Plain, 1, "ceiling_1")?,
         submitting(run, "enqueue_unique", Kind::Unique, 1, "ceiling_1")?,
     ];
-    alternate(run.bench, contestants)
+    alternate(run.bench, contestants)?;
+    run.compare("unique_over_plain_1", ["enqueue_1", "enqueue_unique"]);
+    Ok(())
 }
 
 fn callers(run: &mut Run<'_>) -> Result<()> {
@@ -135,7 +146,9 @@ fn callers(run: &mut Run<'_>) -> Result<()> {
         let subject = Callers::new(rig(run)?, kind, name);
         contestants.push(Contestant::new(name, "ceiling_128", Callers::COUNT, subject));
     }
-    alternate(run.bench, contestants)
+    alternate(run.bench, contestants)?;
+    run.compare("unique_over_plain_c64", ["enqueue_c64", "enqueue_unique_c64"]);
+    Ok(())
 }
 
 fn bulk(run: &mut Run<'_>) -> Result<()> {
@@ -153,12 +166,7 @@ fn bulk(run: &mut Run<'_>) -> Result<()> {
         ];
         alternate(run.bench, contestants)?;
     }
-    let report = &mut run.bench.report;
-    let costs = quotients(
-        report.rounds_of("enqueue_bulk"),
-        report.rounds_of("enqueue_unique_bulk"),
-    );
-    report.add("unique_over_plain", median(&costs), "x");
+    run.compare("unique_over_plain", ["enqueue_bulk", "enqueue_unique_bulk"]);
     Ok(())
 }
 

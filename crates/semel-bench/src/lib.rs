@@ -10,7 +10,7 @@
 //! | `enqueue_1`, `enqueue_unique` | one caller, one submission at a time; without and with a key |
 //! | `enqueue_c64`, `enqueue_unique_c64` | 64 callers at once, with the latencies `…_p50` and `…_p99`; in a bucket 16 |
 //! | `enqueue_bulk`, `enqueue_unique_bulk` | 1,000 in one call; `…_16`, `…_64`, `…_128` that many |
-//! | `unique_over_plain` | the time of a unique submission in bulk over that of a plain one |
+//! | `unique_over_plain` | the time of a unique submission in bulk over that of a plain one; `…_1`, `…_c64` of the embedded store: of one caller, of 64 |
 //! | `enqueue_dup` | each with a key that is held: 1,000 in one call, in a bucket by 16 callers |
 //! | `process`, `process_unique` | claim 1,000, settle them, with `claim…` and `settle…` alone; in a bucket 64 |
 //! | `lifecycle` | submit, claim and settle unique jobs by as many: the better of `…_sequential` (each call waits for the one before) and `…_pipelined` (the calls of successive rounds are under way together) |

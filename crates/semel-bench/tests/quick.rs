@@ -31,7 +31,7 @@ const RATES: [&str; 21] = [
 ];
 
 /// Everything else.
-const OTHERS: [&str; 26] = [
+const OTHERS: [&str; 28] = [
     "ceiling_1",
     "ceiling_16",
     "ceiling_128",
@@ -40,6 +40,8 @@ const OTHERS: [&str; 26] = [
     "enqueue_c64_p99",
     "enqueue_unique_c64_p50",
     "enqueue_unique_c64_p99",
+    "unique_over_plain_1",
+    "unique_over_plain_c64",
     "unique_over_plain",
     "lifecycle_sequential_3k",
     "lifecycle_pipelined_3k",
