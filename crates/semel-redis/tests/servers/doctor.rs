@@ -70,7 +70,7 @@ async fn a_key_that_lost_its_way_leads_to_its_job_again() {
         other => panic!("{other:?}"),
     };
     let bytes = digest.as_bytes();
-    let bucket = format!("key:{:02x}{:02x}", bytes[0] & 0x0f, bytes[1]);
+    let bucket = format!("key:{:02x}{:02x}", bytes[0] & 0x3f, bytes[1]);
     server.command(&["DEL", &key(&bucket)]);
     assert_eq!(mended(&store).await[0].invariant, "I13");
     let again = store.submit(vec![keyed()]).await.unwrap().remove(0);
