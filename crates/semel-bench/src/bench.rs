@@ -15,10 +15,14 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// A run whose figures are held against these promises.
-    pub(crate) fn new(settings: &Settings, target: fn(&str) -> Option<Target>) -> Result<Self> {
+    /// A run on so many threads, whose figures are held against these promises.
+    pub(crate) fn new(
+        settings: &Settings,
+        threads: usize,
+        target: fn(&str) -> Option<Target>,
+    ) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
+            .worker_threads(threads)
             .enable_all()
             .build()?;
         Ok(Bench {

@@ -92,12 +92,15 @@ pub fn run(args: impl IntoIterator<Item = String>) -> Result<()> {
 /// A kind of store: what can be measured of it, what it promises, and how it is measured.
 struct Kind {
     groups: &'static [Group],
+    /// Threads of the callers, of the ceiling and of the store alike.
+    threads: usize,
     target: fn(&str) -> Option<Target>,
     measure: fn(&mut Bench, &[Group]) -> Result<()>,
 }
 
 const EMBEDDED: Kind = Kind {
     groups: &embedded::GROUPS,
+    threads: 2,
     target: targets::embedded,
     measure: embedded::measure,
 };
@@ -105,6 +108,8 @@ const EMBEDDED: Kind = Kind {
 #[cfg(feature = "redis")]
 const REDIS: Kind = Kind {
     groups: &redis::GROUPS,
+    // The server beside it does all of its work in one thread, and needs a core for that.
+    threads: 1,
     target: targets::redis,
     measure: redis::measure,
 };
@@ -112,6 +117,7 @@ const REDIS: Kind = Kind {
 #[cfg(feature = "s3")]
 const S3: Kind = Kind {
     groups: &s3::GROUPS,
+    threads: 2,
     target: targets::s3,
     measure: s3::measure,
 };
@@ -151,7 +157,7 @@ pub fn measure(settings: &Settings) -> Result<Report> {
         );
     }
     let machine = machine::Machine::watch();
-    let mut bench = Bench::new(settings, kind.target)?;
+    let mut bench = Bench::new(settings, kind.threads, kind.target)?;
     (kind.measure)(&mut bench, groups)?;
     bench.report.add_notes(machine.note());
     Ok(bench.report)

@@ -157,9 +157,15 @@ impl Run<'_> {
 
     /// Removes everything that was made so far.
     fn clear(&mut self) -> Result<()> {
+        // These first: they are by far the most names, and each namespace is looked for among all.
+        self.clear_sets()?;
         for namespace in std::mem::take(&mut self.made) {
             self.bench.block_on(self.raw.remove_namespace(&namespace))?;
         }
+        Ok(())
+    }
+
+    fn clear_sets(&self) -> Result<()> {
         self.bench.block_on(self.raw.remove(&sets::pattern(&self.name)))?;
         Ok(())
     }
@@ -201,6 +207,8 @@ impl Run<'_> {
             let rate = self.bench.report.find(name).map_or(0.0, |figure| figure.value) * PACE;
             let jobs = (rate * self.bench.settings.slice.as_secs_f64()) as usize * self.bench.settings.rounds;
             let batch = rig.load.batch(kind, jobs.max(MANY))?;
+            // Hundreds of thousands of other names would be a load of their own.
+            self.clear_sets()?;
             let submitting = rig.clone();
             let paced = paced(&rig, batch, rate, move |submission| {
                 let rig = submitting.clone();

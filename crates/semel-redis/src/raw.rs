@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use futures_util::stream::StreamExt as _;
 use redis::{Pipeline, Value};
 
 use semel_core::error::StoreError;
@@ -13,6 +14,8 @@ use crate::options::RedisOptions;
 
 /// Names in one command.
 const CHUNK: usize = 500;
+/// Commands on their way at a time.
+const AT_ONCE: usize = 64;
 
 /// The same client that a store uses, without a store.
 pub struct Raw {
@@ -106,13 +109,23 @@ async fn unlink(link: &Link, names: Vec<Vec<u8>>) -> Result<u64, StoreError> {
     for name in names {
         by_tag.entry(tag(&name).to_vec()).or_default().push(name);
     }
-    let mut removed = 0;
+    let mut asks = Vec::new();
     for names in by_tag.values() {
         for chunk in names.chunks(CHUNK) {
             let mut ask = redis::pipe();
             ask.cmd("UNLINK").arg(chunk);
-            removed += answer::number(link.ask("removing keys", &ask).await?.remove(0))?;
+            asks.push(ask);
         }
+    }
+    let gone = asks.iter().map(|ask| async move {
+        let answers = link.ask("removing keys", ask).await?;
+        answer::number(answers.into_iter().next().unwrap_or(Value::Nil))
+    });
+    // Names that share no slot need a command each: many are on their way at a time.
+    let mut gone = futures_util::stream::iter(gone).buffer_unordered(AT_ONCE);
+    let mut removed = 0;
+    while let Some(count) = gone.next().await {
+        removed += count?;
     }
     Ok(u64::try_from(removed).unwrap_or(0))
 }
