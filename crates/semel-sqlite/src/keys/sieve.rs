@@ -119,7 +119,8 @@ impl Sieve {
     fn place(&self, prefix: i64) -> (usize, u64) {
         let mixed = (prefix as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let bit = |shift: u32| 1u64 << ((mixed >> shift) & 63);
-        let word = ((mixed >> 32) as usize) % self.words.len();
+        // There are as many words as a power of two says, always: a division would cost more than all the rest.
+        let word = (mixed >> 32) as usize & (self.words.len() - 1);
         (word, bit(0) | bit(6) | bit(12) | bit(18))
     }
 }
