@@ -169,18 +169,27 @@ impl Worked {
             if self.waiting.load(Ordering::Acquire) > 1 {
                 return Poll::Pending;
             }
-            self.work(context);
+            self.work_alone(context);
             let answered = answer.as_mut().poll(context);
             if answered.is_pending()
                 && let Some(lookout) = lookout.take()
                 && lookout.sees_something(&self.waiting)
             {
-                self.work(context);
+                self.work_alone(context);
                 return answer.as_mut().poll(context);
             }
             answered
         })
         .await
+    }
+
+    /// Reads and writes for a caller that was alone a moment ago. Whoever came since has told the task, but it may have
+    /// been done before this caller was: then this caller would be woken for the other one, and leave it to the task.
+    fn work_alone(&self, context: &mut Context<'_>) {
+        self.work(context);
+        if self.waiting.load(Ordering::Acquire) > 1 {
+            self.many.notify_one();
+        }
     }
 
     /// Reads and writes what can be. From now on this task is woken when there is more.
@@ -314,4 +323,67 @@ async fn take_over(worked: Arc<Worked>) {
         Poll::<()>::Pending
     })
     .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::task::Waker;
+    use std::thread;
+
+    use super::*;
+
+    fn look_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    /// A caller finds itself alone and goes to read; before it does, another one comes and the task has read for both.
+    /// Says whether that caller read then, and whether the task was told again.
+    fn joined_on_the_way() -> (bool, bool) {
+        let (asked, read) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let reads = read.clone();
+        let driver: Driver = Box::pin(poll_fn(move |_| {
+            reads.store(true, Ordering::SeqCst);
+            Poll::Pending
+        }));
+        let worked = Arc::new(Worked {
+            driver: Mutex::new(Some(driver)),
+            waiting: AtomicUsize::new(0),
+            many: Notify::new(),
+            lookout: None,
+        });
+        let held = worked.driver.lock().unwrap();
+        let (first, asks) = (worked.clone(), asked.clone());
+        let first = thread::spawn(move || {
+            let answer = poll_fn(|_| {
+                asks.store(true, Ordering::SeqCst);
+                Poll::<()>::Pending
+            });
+            assert!(look_once(pin!(first.attend(answer))).is_pending());
+        });
+        while !asked.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        thread::sleep(Duration::from_millis(20));
+        let mut second = pin!(worked.attend(pending::<()>()));
+        assert!(look_once(second.as_mut()).is_pending());
+        assert!(
+            look_once(pin!(worked.many.notified())).is_ready(),
+            "the task is told"
+        );
+        drop(held);
+        first.join().expect("it ends");
+        let told = look_once(pin!(worked.many.notified())).is_ready();
+        (read.load(Ordering::SeqCst), told)
+    }
+
+    #[test]
+    fn who_is_joined_on_the_way_tells_the_task_again() {
+        // Whoever was too slow has seen the other one and left the reading to the task.
+        let (_, told) = (0..100)
+            .map(|_| joined_on_the_way())
+            .find(|(read, _)| *read)
+            .expect("one of them reads");
+        assert!(told, "nobody will read for those who wait");
+    }
 }

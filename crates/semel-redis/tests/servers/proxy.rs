@@ -1,7 +1,8 @@
-//! A way to the server that loses replies: the write has been applied, and the caller cannot know.
+//! A way to the server that loses replies, or brings them late: the write has been applied, and the caller cannot know.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -11,8 +12,15 @@ use crate::server::Server;
 /// A way to the server that, when told so, hands a write on and cuts the line instead of giving its reply.
 pub struct Proxy {
     port: u16,
-    cut: Arc<AtomicBool>,
-    cuts: Arc<AtomicU32>,
+    orders: Arc<Orders>,
+}
+
+/// What it is told to do, and what it has done.
+#[derive(Default)]
+struct Orders {
+    cut: AtomicBool,
+    cuts: AtomicU32,
+    late_by_ms: AtomicU64,
 }
 
 impl Proxy {
@@ -20,27 +28,32 @@ impl Proxy {
     pub async fn start(server: &Server) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let (cut, cuts) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
-        let (target, armed, counted) = (server.port(), cut.clone(), cuts.clone());
+        let orders = Arc::<Orders>::default();
+        let (target, told) = (server.port(), orders.clone());
         tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
                 let far = TcpStream::connect(("127.0.0.1", target))
                     .await
                     .expect("the server runs");
-                tokio::spawn(carry(near, far, armed.clone(), counted.clone()));
+                tokio::spawn(carry(near, far, told.clone()));
             }
         });
-        Proxy { port, cut, cuts }
+        Proxy { port, orders }
     }
 
     /// The next write is applied and its reply lost.
     pub fn lose_the_next_reply(&self) {
-        self.cut.store(true, Ordering::SeqCst);
+        self.orders.cut.store(true, Ordering::SeqCst);
+    }
+
+    /// From now on replies come so much later.
+    pub fn late_by(&self, millis: u64) {
+        self.orders.late_by_ms.store(millis, Ordering::SeqCst);
     }
 
     /// Replies lost so far.
     pub fn cuts(&self) -> u32 {
-        self.cuts.load(Ordering::SeqCst)
+        self.orders.cuts.load(Ordering::SeqCst)
     }
 
     /// Where it is.
@@ -49,7 +62,7 @@ impl Proxy {
     }
 }
 
-async fn carry(near: TcpStream, far: TcpStream, armed: Arc<AtomicBool>, cuts: Arc<AtomicU32>) {
+async fn carry(near: TcpStream, far: TcpStream, orders: Arc<Orders>) {
     let ((mut near_in, mut near_out), (mut far_in, mut far_out)) = (near.into_split(), far.into_split());
     let written = Arc::new(AtomicBool::new(false));
     let seen = written.clone();
@@ -69,9 +82,13 @@ async fn carry(near: TcpStream, far: TcpStream, armed: Arc<AtomicBool>, cuts: Ar
     let back = async move {
         let mut buffer = vec![0; 65_536];
         while let Ok(read @ 1..) = far_in.read(&mut buffer).await {
-            if written.load(Ordering::SeqCst) && armed.swap(false, Ordering::SeqCst) {
-                cuts.fetch_add(1, Ordering::SeqCst);
+            if written.load(Ordering::SeqCst) && orders.cut.swap(false, Ordering::SeqCst) {
+                orders.cuts.fetch_add(1, Ordering::SeqCst);
                 return;
+            }
+            let late_by = orders.late_by_ms.load(Ordering::SeqCst);
+            if late_by > 0 {
+                tokio::time::sleep(Duration::from_millis(late_by)).await;
             }
             if near_out.write_all(&buffer[..read]).await.is_err() {
                 return;

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::proxy::Proxy;
 use crate::server::Server;
 use semel_conformance::kit;
 use semel_core::store::{Interest, Store as _};
+use semel_core::submission::{RunAt, Submission};
 use semel_redis::RedisStore;
 
 /// Longer than any test is willing to wait: a wait that lasts so long was never ended by a wake-up.
@@ -28,6 +30,28 @@ fn work() -> Interest {
 
 async fn open(server: &Server) -> Arc<RedisStore> {
     Arc::new(RedisStore::connect(&server.url()).await.expect("the store opens"))
+}
+
+/// A handle that hears late from the server believes it to be earlier than it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_that_was_answered_is_due_for_everybody() {
+    let server = Server::start();
+    let proxy = Proxy::start(&server).await;
+    let late = RedisStore::connect(&format!("redis://127.0.0.1:{}/0", proxy.port())).await;
+    let (here, there) = (late.expect("the store opens"), open(&server).await);
+    // Keeps the place it waits at, so that nothing is to be learnt on the way.
+    let later = Submission {
+        run_at: RunAt::After(kit::secs(3_600)),
+        ..kit::plain()
+    };
+    there.submit(vec![later]).await.unwrap();
+    proxy.late_by(60);
+    for n in 0..10 {
+        assert_eq!(here.claim(kit::claim_request(10)).await.unwrap().len(), 0);
+        there.submit(vec![kit::plain()]).await.unwrap();
+        let claims = here.claim(kit::claim_request(10)).await.unwrap();
+        assert_eq!(claims.len(), 1, "claim {n}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
