@@ -95,6 +95,11 @@ impl Contestant {
         }
     }
 
+    /// One of the other figures, round by round.
+    fn values(&self, at: usize) -> Vec<f64> {
+        self.parts.iter().map(|parts| parts[at].value).collect()
+    }
+
     fn turn(&mut self, jobs: usize) -> Result<f64> {
         let jobs = jobs.div_ceil(self.batch).max(1) * self.batch;
         let slice = self
@@ -132,6 +137,11 @@ pub(crate) fn alternate(bench: &mut Bench, mut contestants: Vec<Contestant>) -> 
 fn report(bench: &mut Bench, contestant: &Contestant, all: &[Contestant]) {
     let Some(against) = contestant.ceiling else {
         bench.report.add_ceiling(&contestant.name, &contestant.rates);
+        for (at, part) in contestant.parts.first().into_iter().flatten().enumerate() {
+            bench
+                .report
+                .add(&part.metric, median(&contestant.values(at)), part.unit);
+        }
         return;
     };
     let ceiling = all
@@ -145,7 +155,7 @@ fn report(bench: &mut Bench, contestant: &Contestant, all: &[Contestant]) {
     let ratio = of_ceiling(&contestant.rates);
     bench.report.add_rate(&contestant.name, &contestant.rates, ratio);
     for (at, part) in contestant.parts.first().into_iter().flatten().enumerate() {
-        let values: Vec<f64> = contestant.parts.iter().map(|parts| parts[at].value).collect();
+        let values = contestant.values(at);
         match part.unit {
             "jobs/s" => bench.report.add_rate(&part.metric, &values, of_ceiling(&values)),
             unit => bench.report.add(&part.metric, median(&values), unit),

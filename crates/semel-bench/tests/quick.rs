@@ -31,10 +31,11 @@ const RATES: [&str; 21] = [
 ];
 
 /// Everything else.
-const OTHERS: [&str; 28] = [
+const OTHERS: [&str; 29] = [
     "ceiling_1",
     "ceiling_16",
     "ceiling_128",
+    "ceiling_128_p99",
     "ceiling_1024",
     "enqueue_c64_p50",
     "enqueue_c64_p99",

@@ -13,6 +13,7 @@ mod campaigns;
 #[allow(dead_code)] // as a test it has a main of its own
 #[path = "../tests/conformance.rs"]
 mod conformance;
+#[allow(dead_code)] // replies that come late are a matter of other tests
 #[path = "../tests/servers/proxy.rs"]
 mod proxy;
 #[allow(dead_code)] // as a test it has tests of its own

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use hdrhistogram::Histogram;
 use rusqlite::{Connection, OpenFlags};
 
 use semel_sqlite::Options;
@@ -22,6 +23,8 @@ pub(crate) struct Ceiling {
     rows: usize,
     seed: u64,
     next: u64,
+    /// The name under which its slowest commits are shown.
+    shown: Option<&'static str>,
 }
 
 impl Ceiling {
@@ -48,7 +51,16 @@ impl Ceiling {
             rows,
             seed,
             next: 0,
+            shown: None,
         })
+    }
+
+    /// Also shows the slowest one in a hundred of its commits, under this name.
+    pub(crate) fn with_slowest(self, name: &'static str) -> Self {
+        Ceiling {
+            shown: Some(name),
+            ..self
+        }
     }
 
     /// Writes until the log has been checkpointed and begun anew, as a store is run in.
@@ -79,10 +91,22 @@ impl Subject for Ceiling {
         let first = self.next;
         self.next += jobs as u64;
         let payloads: Vec<String> = (first..self.next).map(|n| input(self.seed, n)).collect();
+        let mut commits = Histogram::<u64>::new(3)?;
         let watch = Stopwatch::start();
         for batch in payloads.chunks(self.rows) {
+            let commit = Stopwatch::start();
             self.insert(batch)?;
+            commits.record(u64::try_from(commit.elapsed().as_micros())?)?;
         }
-        Ok(Slice::new(jobs, watch.elapsed()))
+        let slice = Slice::new(jobs, watch.elapsed());
+        Ok(match self.shown {
+            None => slice,
+            // What the disk does to the slowest of them, it does to the store's as well.
+            Some(name) => slice.with(
+                format!("{name}_p99"),
+                commits.value_at_quantile(0.99) as f64 / 1_000.0,
+                "ms",
+            ),
+        })
     }
 }
