@@ -24,6 +24,7 @@ cases![
     "3.5" => a_replacement_sent_again_does_not_undo_a_newer_one,
     "3.5" => a_debounced_submission_sent_again_does_not_move_the_start,
     "3.5" => a_deferred_submission_sent_again_names_its_follower,
+    "3.5" => a_deferred_submission_sent_again_after_its_follower_was_deleted_is_a_fresh_one,
     "3.5" => content_given_to_a_follower_and_sent_again_does_not_undo_a_newer_one,
     "3.5" => a_rejection_and_a_conflict_sent_again_are_the_same_once_the_key_is_free,
     "3.5" => an_observed_submission_sent_again_says_the_same,
@@ -197,6 +198,24 @@ fn a_deferred_submission_sent_again_names_its_follower(world: &World) {
     world.complete(&next);
     assert_same_answer(world, &submission, &first);
     assert_eq!(world.count(Counter::Deferred), 1);
+}
+
+/// The ledger names the job that was in its way, which may still be there. One store answered with that job, as if it
+/// were to run the content that came later: it would never have run.
+fn a_deferred_submission_sent_again_after_its_follower_was_deleted_is_a_fresh_one(world: &World) {
+    let claimed = world.start(latest(1));
+    let submission = latest(2);
+    let follower = world.answered(submission.clone(), Outcome::Deferred);
+    world.cancel(&follower);
+    world.delete(&follower);
+    let fresh = world.answered(submission.clone(), Outcome::Deferred);
+    assert_ne!(fresh, claimed.job.id);
+    assert_eq!(world.state(&fresh), State::Deferred);
+    assert_eq!(world.count(Counter::Deferred), 2);
+    assert_eq!(world.answered(submission, Outcome::Deferred), fresh);
+    world.complete(&claimed);
+    let next = world.claim_one();
+    assert_eq!((next.job.id, next.job.input), (fresh, json(r#"{"n":2}"#)));
 }
 
 fn content_given_to_a_follower_and_sent_again_does_not_undo_a_newer_one(world: &World) {

@@ -24,6 +24,8 @@ pub struct Packed<'a> {
     pub differs: Option<&'a str>,
     /// Its input, if that differed.
     pub input: Option<&'a str>,
+    /// A job was made for it: its token leads there, and nowhere once that job is gone.
+    pub made_a_job: bool,
 }
 
 /// What most entries of a row have in common.
@@ -45,6 +47,7 @@ const SAME_WORDS: u8 = 8;
 const SAME_KEY: u8 = 16;
 const DIFFERS: u8 = 32;
 const INPUT: u8 = 64;
+const MADE_A_JOB: u8 = 128;
 
 /// A row that is being filled.
 #[derive(Default)]
@@ -73,7 +76,8 @@ impl Packer {
                 | flag(same_words, SAME_WORDS)
                 | flag(same_key, SAME_KEY)
                 | flag(entry.differs.is_some(), DIFFERS)
-                | flag(entry.input.is_some(), INPUT),
+                | flag(entry.input.is_some(), INPUT)
+                | flag(entry.made_a_job, MADE_A_JOB),
         );
         rows::push_number(&mut self.bytes, entry.n - self.last);
         self.last = entry.n;
@@ -151,6 +155,7 @@ fn take<'a>(bytes: &mut &'a [u8], last: i64, before: Option<&Packed<'a>>) -> Opt
         words,
         differs: optional(bytes, flags & DIFFERS != 0)?,
         input: optional(bytes, flags & INPUT != 0)?,
+        made_a_job: flags & MADE_A_JOB != 0,
     })
 }
 
@@ -224,6 +229,7 @@ mod tests {
             words,
             differs: None,
             input: None,
+            made_a_job: false,
         }
     }
 
@@ -244,7 +250,11 @@ mod tests {
             entry(6, 1, WORDS),
             entry(8, 2, WORDS),
             other,
-            entry(900, 1, named),
+            Packed {
+                outcome: Outcome::Deferred,
+                made_a_job: true,
+                ..entry(900, 1, named)
+            },
         ]
     }
 

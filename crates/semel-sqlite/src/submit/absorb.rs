@@ -258,6 +258,7 @@ fn enter(
         },
         differs: differs.as_deref(),
         input: kept.then(|| input.as_str()),
+        made_a_job: born.is_some(),
     });
     if tx.cache.ledger.is_full() {
         tx.write_ledger()?;

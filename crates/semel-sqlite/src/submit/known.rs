@@ -83,6 +83,10 @@ fn absorbed_before(tx: &mut Tx<'_>, entry: i64) -> Result<Option<Submitted>, Fai
     let Some(first) = entries.iter().find(|found| found.n == entry) else {
         return Ok(None);
     };
+    // The job it was answered with is gone, and that it followed another one is no answer.
+    if first.made_a_job {
+        return Ok(None);
+    }
     let Some(row) = tx.find(&rows::id_from(&first.holder))? else {
         return Ok(None);
     };
