@@ -265,7 +265,9 @@ pub fn snapshot(tx: &mut Tx<'_>) -> Result<bool, Fail> {
     {
         return Ok(false);
     }
-    let mut counts = tx.counted();
+    // What this commit has counted so far is of other namespaces, too: each finds its own in the file.
+    tx.flush()?;
+    let mut counts = Counts::default();
     for row in lanes(&mut tx.statements, tx.ns)? {
         counts.merge(&row.counts);
     }

@@ -59,11 +59,17 @@ pub struct Cache {
     /// The lane that was asked for last: often all of a batch is for one.
     last_lane: Option<(Name, Name, i64)>,
     tokens: Tokens,
+    /// Read in the middle of a transaction: what it wrote looks as if it were committed.
+    reloaded: bool,
 }
 
 impl Cache {
     /// Forgets what may have been rolled back.
     pub fn roll_back(&mut self) {
+        if self.reloaded {
+            *self = Cache::default();
+            return;
+        }
         let mut keys = std::mem::take(&mut self.keys);
         keys.roll_back();
         let mut ledger = std::mem::take(&mut self.ledger);
@@ -79,6 +85,7 @@ impl Cache {
     pub fn commit(&mut self) {
         self.keys.commit();
         self.ledger.commit();
+        self.reloaded = false;
     }
 }
 
@@ -220,13 +227,6 @@ impl<'c> Tx<'c> {
         Ok(highest.unwrap_or(0))
     }
 
-    /// What this transaction has counted and not written yet.
-    pub fn counted(&self) -> Counts {
-        let mut counts = Counts::default();
-        self.deltas.values().for_each(|delta| counts.merge(&delta.counts));
-        counts
-    }
-
     /// A number that never goes back.
     pub fn floor(&mut self, name: &str) -> Result<i64, Fail> {
         let found = self
@@ -290,7 +290,11 @@ impl<'c> Tx<'c> {
 
     /// Reads everything anew that is remembered, after something wrote past this transaction's back.
     pub fn reload(&mut self) -> Result<(), Fail> {
-        self.cache.keys = KeyLog::default();
+        *self.cache = Cache {
+            version: self.cache.version,
+            reloaded: true,
+            ..Cache::default()
+        };
         self.load()
     }
 
@@ -329,5 +333,67 @@ impl<'c> Tx<'c> {
             self.statements.get(Sql::EndedInsert)?.execute(row)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::TransactionBehavior;
+    use semel_core::ids::Digest;
+
+    use super::*;
+
+    fn connect(path: &std::path::Path) -> Connection {
+        Connection::open(path).expect("the file opens")
+    }
+
+    /// A key taken in a transaction, which is then reloaded or not, and committed or not.
+    fn take(connection: &mut Connection, cache: &mut Cache, key: u8, reload: bool, commit: bool) {
+        let namespace = Name::new("default").expect("a name");
+        let begun = connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .expect("begun");
+        let mut tx =
+            Tx::new(&begun, cache, 1, &namespace, 1_000_000).expect("the cache is brought up to date");
+        tx.own(
+            &Digest::from_bytes([key; 32]),
+            None,
+            i64::from(key),
+            i64::from(key),
+        );
+        tx.flush().expect("written");
+        if reload {
+            tx.reload().expect("read anew");
+        }
+        tx.finish().expect("written");
+        if commit {
+            begun.commit().expect("committed");
+            cache.commit();
+        } else {
+            drop(begun);
+            cache.roll_back();
+        }
+    }
+
+    /// A repair read everything anew in the middle of its transaction, and the disk was full when that was committed. The
+    /// writer went on believing that it had seen the row of the log which another process wrote next, under the number
+    /// that had become free: a key in it was given a second time.
+    #[test]
+    fn what_was_read_anew_in_a_transaction_that_failed_is_not_believed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("jobs.db");
+        drop(crate::SqliteStore::open(crate::Options::new(&path)).expect("the store opens"));
+        let (mut here, mut there) = (connect(&path), connect(&path));
+        let (mut ours, mut theirs) = (Cache::default(), Cache::default());
+        take(&mut here, &mut ours, 1, false, true);
+        take(&mut here, &mut ours, 2, true, false);
+        take(&mut there, &mut theirs, 3, false, true);
+        let namespace = Name::new("default").expect("a name");
+        let mut tx = Tx::new(&here, &mut ours, 1, &namespace, 2_000_000).expect("up to date");
+        let mut is_owned = |key: u8| {
+            let owners = tx.owners(&Digest::from_bytes([key; 32])).expect("looked for");
+            !owners.is_empty()
+        };
+        assert_eq!([1, 2, 3].map(&mut is_owned), [true, false, true]);
     }
 }

@@ -39,6 +39,7 @@ cases![
     "7.2" => snapshots_thin_out_to_hours_after_a_day,
     "7.2" => snapshots_are_gone_after_thirty_days,
     "7.2" => snapshots_hold_what_was_ever_counted,
+    "7.2" => a_snapshot_counts_its_own_namespace,
 ];
 
 fn submissions_are_counted_by_their_answer(world: &World) {
@@ -439,6 +440,21 @@ fn snapshots_hold_what_was_ever_counted(world: &World) {
     world.upkeep();
     let snapshots = history(world, secs(3_600));
     assert_eq!(nonzero(&snapshots[0].counts), [("accepted", 1), ("completed", 1)]);
+}
+
+/// One store put what another namespace had just accepted into the snapshot it took, and into no later one: the rate of
+/// that window was below zero.
+fn a_snapshot_counts_its_own_namespace(world: &World) {
+    world.accepted(plain());
+    let other = world.sibling("other");
+    for _ in 0..3 {
+        world
+            .block(other.submit(vec![plain()]))
+            .expect("the store answers");
+    }
+    assert!(world.upkeep_round(UpkeepRequest::default()).snapshot);
+    let snapshots = history(world, secs(3_600));
+    assert_eq!(nonzero(&snapshots[0].counts), [("accepted", 1)]);
 }
 
 fn history(world: &World, window: Millis) -> Vec<Snapshot> {
