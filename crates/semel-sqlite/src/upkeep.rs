@@ -17,6 +17,9 @@ use crate::statements::Sql;
 use crate::stats;
 use crate::tx::Tx;
 
+/// How many entries the ledger had that are gone, as a number that never goes back.
+const GONE: &str = "ledger_gone";
+
 /// One round.
 pub fn upkeep(tx: &mut Tx<'_>, request: &UpkeepRequest) -> Result<UpkeepReport, Fail> {
     let budget = request.budget.max(1);
@@ -206,8 +209,10 @@ fn age_ledger(
     report: &mut UpkeepReport,
 ) -> Result<(), Fail> {
     let over = tx.now.as_millis().saturating_sub(retention.as_millis());
-    let crowded = tx.peek_entry() - 1 - limits::LEDGER_PER_STORE as i64;
-    let entries = ledger::oldest(&mut tx.statements, (over, crowded), budget)?;
+    // Numbers alone do not tell how many there are: those of a busy key are thinned out.
+    let there = tx.peek_entry() - 1 - tx.floor(GONE)?;
+    let surplus = usize::try_from(there - limits::LEDGER_PER_STORE as i64).unwrap_or(0);
+    let entries = ledger::oldest(&mut tx.statements, over, surplus, budget)?;
     report.more |= entries.len() == budget;
     drop_entries(tx, &entries, report)?;
     tx.cache.ledger.drop_runs(&mut tx.statements, tx.ns)
@@ -218,7 +223,13 @@ fn drop_entries(tx: &mut Tx<'_>, entries: &[i64], report: &mut UpkeepReport) -> 
     if let Some(last) = entries.iter().max() {
         tx.raise_floor("ledger", *last)?;
     }
-    for gone in ledger::remove(&mut tx.statements, entries)? {
+    let removed = ledger::remove(&mut tx.statements, entries)?;
+    let before = tx.floor(GONE)?;
+    tx.raise_floor(GONE, before + removed.len() as i64)?;
+    for gone in removed {
+        if gone.ns == tx.ns {
+            tx.cache.ledger.forget(gone.token, gone.n);
+        }
         let token = rows::token_bytes(&Token::from_bytes(gone.token), gone.ns);
         tx.statements
             .get(Sql::TokenDelete)?

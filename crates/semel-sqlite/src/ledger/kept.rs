@@ -154,16 +154,17 @@ pub struct Gone {
     pub token: [u8; 16],
 }
 
-/// The oldest entries, at most so many, up to one that is neither as old as `over` nor as low as `crowded`.
+/// The oldest entries, at most `most`: all that are as old as `over`, and in any case so many as are too many.
 pub fn oldest(
     statements: &mut Statements<'_>,
-    (over, crowded): (i64, i64),
+    over: i64,
+    surplus: usize,
     most: usize,
 ) -> Result<Vec<i64>, Fail> {
     let mut found = Vec::new();
     rows_after(statements, i64::MIN, |row| {
         for entry in row.entries() {
-            if found.len() == most || (entry.n > crowded && row.at > over) {
+            if found.len() == most || (found.len() >= surplus && row.at > over) {
                 return Ok(false);
             }
             found.push(entry.n);

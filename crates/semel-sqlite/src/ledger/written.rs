@@ -31,6 +31,8 @@ pub struct Ledger {
     committed: Known,
     undo: Vec<([u8; 16], Option<i64>)>,
     indexed: Vec<([u8; 16], i64)>,
+    /// All tokens of entries up to the floor are in runs, or their entries are gone.
+    swept: bool,
     runs: Runs,
 }
 
@@ -79,6 +81,9 @@ impl Ledger {
                 self.tokens.remove(&token);
             }
         }
+        if std::mem::take(&mut self.swept) {
+            self.tokens.retain(|_, n| *n > self.known.indexed);
+        }
     }
 
     /// What was entered since the last commit has not happened.
@@ -91,6 +96,7 @@ impl Ledger {
         }
         self.open.clear();
         self.indexed.clear();
+        self.swept = false;
         self.runs.roll_back();
         self.known = self.committed;
     }
@@ -101,6 +107,11 @@ impl Ledger {
         let before = self.tokens.insert(entry.token, entry.n);
         self.undo.push((entry.token, before));
         self.highest = self.highest.max(Some(entry.token));
+    }
+
+    /// An entry is removed. Without this its token would be known by heart for good: no row has it any more.
+    pub fn forget(&mut self, token: [u8; 16], n: i64) {
+        self.indexed.push((token, n));
     }
 
     /// The entry of a token that is in no run yet.
@@ -160,6 +171,11 @@ impl Ledger {
             }
             Ok(found.len() < surplus)
         })?;
+        if found.len() < surplus {
+            // The entries of the others were removed by another process.
+            last = self.known.read;
+            self.swept = true;
+        }
         let tokens = found.iter().map(|(_, token, n)| (*token, *n));
         self.indexed.extend(tokens);
         found.sort_unstable();
@@ -180,5 +196,141 @@ impl Ledger {
             .query_row([], |row| row.get(0))?;
         self.runs.drop_before(statements, oldest.unwrap_or(i64::MAX))?;
         self.runs.load(statements, own)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::packed::Words;
+    use crate::ledger::{oldest, remove};
+    use rusqlite::Connection;
+    use semel_core::ids::Digest;
+    use semel_core::job::Outcome;
+
+    const NS: i64 = 1;
+
+    fn database() -> Connection {
+        let connection = Connection::open_in_memory().expect("a database");
+        connection
+            .execute_batch(include_str!("../schema/002.sql"))
+            .expect("the schema");
+        connection
+    }
+
+    fn token(n: i64) -> [u8; 16] {
+        i128::from(n).to_be_bytes()
+    }
+
+    /// Enters and commits so many absorbed submissions of one key.
+    fn absorb(ledger: &mut Ledger, statements: &mut Statements<'_>, numbers: std::ops::Range<i64>) {
+        for n in numbers {
+            ledger.enter(&Packed {
+                n,
+                token: token(n),
+                outcome: Outcome::Duplicate,
+                digest: Digest::from_bytes([7; 32]),
+                holder: [7; 16],
+                words: Words {
+                    queue: "q",
+                    task: "t",
+                    producer: None,
+                    policy: "use_existing",
+                },
+                differs: None,
+                input: None,
+                made_a_job: false,
+            });
+            if ledger.is_full() {
+                ledger.flush(statements, NS, n).expect("written");
+            }
+        }
+        commit(ledger, statements);
+    }
+
+    fn commit(ledger: &mut Ledger, statements: &mut Statements<'_>) {
+        ledger.flush(statements, NS, 0).expect("written");
+        ledger.settle(statements, NS).expect("settled");
+        ledger.commit();
+    }
+
+    fn runs(connection: &Connection) -> i64 {
+        connection
+            .query_row("SELECT count(*) FROM token_run", [], |row| row.get(0))
+            .expect("a number")
+    }
+
+    /// All but the newest thousand entries of a key are dropped again and again. Their tokens stayed known by heart, and
+    /// once there were too many of them every commit wrote a run of a token or two.
+    #[test]
+    fn tokens_of_removed_entries_are_forgotten() {
+        let connection = database();
+        let mut statements = Statements::new(&connection);
+        let mut ledger = Ledger::default();
+        let count = BY_HEART as i64;
+        absorb(&mut ledger, &mut statements, 1..count);
+        let thinned: Vec<i64> = (1..count - 1_000).collect();
+        for gone in remove(&mut statements, &thinned).expect("removed") {
+            ledger.forget(gone.token, gone.n);
+        }
+        ledger.commit();
+        assert_eq!(ledger.tokens.len(), 1_000);
+        assert_eq!(ledger.by_heart(&token(5)), None);
+        assert_eq!(ledger.by_heart(&token(count - 1)), Some(count - 1));
+    }
+
+    #[test]
+    fn a_removal_that_is_rolled_back_forgets_nothing() {
+        let connection = database();
+        let mut statements = Statements::new(&connection);
+        let mut ledger = Ledger::default();
+        absorb(&mut ledger, &mut statements, 1..100);
+        ledger.forget(token(5), 5);
+        ledger.roll_back();
+        ledger.commit();
+        assert_eq!(ledger.by_heart(&token(5)), Some(5));
+    }
+
+    /// Another process thins the ledger out, and nobody tells this one.
+    #[test]
+    fn tokens_of_entries_that_others_removed_are_forgotten_once_they_are_many() {
+        let connection = database();
+        let mut statements = Statements::new(&connection);
+        let mut ledger = Ledger::default();
+        let count = (BY_HEART + INDEXED_AT_ONCE) as i64;
+        absorb(&mut ledger, &mut statements, 1..count);
+        let thinned: Vec<i64> = (1..count - 100).collect();
+        remove(&mut statements, &thinned).expect("removed");
+        absorb(&mut ledger, &mut statements, count..count + 10);
+        assert!(ledger.tokens.is_empty(), "they are in a run, or gone");
+        assert_eq!(runs(&connection), 1);
+        for n in [count - 100, count + 9] {
+            let found = ledger.by_token(&mut statements, &token(n)).expect("looked for");
+            assert_eq!(found, Some(n));
+        }
+        absorb(&mut ledger, &mut statements, count + 10..count + 20);
+        assert_eq!(runs(&connection), 1, "no run for ten tokens");
+    }
+
+    #[test]
+    fn as_many_entries_go_as_are_too_many_or_too_old() {
+        let connection = database();
+        let mut statements = Statements::new(&connection);
+        let mut ledger = Ledger::default();
+        for (at, numbers) in [(10, 1..4), (20, 4..7), (30, 7..10)] {
+            for n in numbers {
+                absorb(&mut ledger, &mut statements, n..n + 1);
+            }
+            connection
+                .execute("UPDATE ledger SET at = ?1 WHERE at = 0", [at])
+                .expect("aged");
+        }
+        let mut oldest =
+            |over, surplus, most| oldest(&mut statements, over, surplus, most).expect("looked for");
+        assert!(oldest(0, 0, 100).is_empty());
+        assert_eq!(oldest(10, 0, 100), [1, 2, 3]);
+        assert_eq!(oldest(10, 5, 100), [1, 2, 3, 4, 5]);
+        assert_eq!(oldest(20, 5, 100), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(oldest(30, 0, 2), [1, 2]);
     }
 }
