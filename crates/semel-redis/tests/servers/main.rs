@@ -10,6 +10,7 @@ mod cluster;
 mod doctor;
 mod lone;
 mod lost_replies;
+mod many_places;
 mod no_room;
 mod opening;
 mod outage;
