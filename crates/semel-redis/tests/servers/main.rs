@@ -6,6 +6,7 @@ mod server;
 
 mod at_once;
 mod campaigns;
+mod closing;
 mod cluster;
 mod doctor;
 mod lone;
