@@ -274,7 +274,9 @@ impl Tx<'_> {
             return Ok(None);
         };
         let slot = Slot::new(self.names().ledger(Keys::page(n)), n.to_string());
-        let Some((entry, _)) = self.get(&slot).await?.map(records::decode_entry).transpose()? else {
+        let found = self.get(&slot).await?.map(records::decode_entry).transpose()?;
+        // An entry of somebody else under its number answers nothing.
+        let Some((entry, _)) = found.filter(|(_, answered)| answered == token) else {
             return Ok(None);
         };
         let Some(holder) = self.shard.locate(&entry.holder) else {

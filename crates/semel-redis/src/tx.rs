@@ -13,6 +13,7 @@ use redis::Value;
 use semel_core::counters::Counter;
 use semel_core::error::StoreError;
 use semel_core::ids::{Digest, Name};
+use semel_core::lifecycle;
 use semel_core::time::Timestamp;
 
 use crate::config::{Config, encode_lane};
@@ -260,6 +261,16 @@ impl<'s> Tx<'s> {
         self.slots.entry(slot).or_default().written = Some(Some(value));
     }
 
+    /// Writes a field nobody may have written before: it is compared without having been read.
+    pub fn set_new(&mut self, slot: Slot, value: Vec<u8>) {
+        self.slots
+            .entry(slot.clone())
+            .or_default()
+            .read
+            .get_or_insert(None);
+        self.set(slot, value);
+    }
+
     /// A part of a job is compared too: it stands for its head.
     pub fn rests_on(&mut self, slot: Slot) {
         self.births.insert(slot);
@@ -396,7 +407,9 @@ impl<'s> Tx<'s> {
 
     /// Lanes and settings, to be changed. Every other step that was decided with the old ones is taken again.
     pub fn change_config(&mut self) -> &mut Config {
-        let next = self.config_before + 1;
+        // By the clock, like fences: where the server has lost a version, the next one must not bear its number, or
+        // whoever remembers the lost one would take it for the present.
+        let next = lifecycle::next_fence(self.config_before, self.micros);
         let config = Arc::make_mut(&mut self.config);
         config.version = next;
         config

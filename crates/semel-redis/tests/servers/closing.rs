@@ -39,5 +39,8 @@ async fn a_handle_does_not_learn_the_mark_of_a_closed_shard() {
     assert!(looked.is_err_and(refused), "it is told that the shard is closed");
     let answer = late.submit(vec![plain()]).await;
     assert!(answer.is_err_and(refused), "nobody writes to a closed shard");
-    assert_eq!(server.command(&["HLEN", "semel:{default/1/0}:specs"]).trim(), ":1");
+    assert_eq!(
+        server.command(&["HLEN", "semel:{default/1/0}:specs"]).trim(),
+        ":1"
+    );
 }

@@ -10,6 +10,7 @@ mod closing;
 mod cluster;
 mod doctor;
 mod lone;
+mod lost_numbers;
 mod lost_replies;
 mod many_places;
 mod no_room;
