@@ -15,6 +15,7 @@ use crate::head::Head;
 use crate::jobs::{parse_arrival, parse_member, score};
 use crate::keys::{Id, Keys, LAPSE_SPAN};
 use crate::link::answer;
+use crate::settle::follower_slot;
 use crate::shard::Shard;
 use crate::tx::{Slot, Tx, Written};
 
@@ -264,11 +265,17 @@ impl Tx<'_> {
             .filter_map(|arrival| Some(parse_arrival(chunk, arrival)?.1))
             .collect();
         self.load_heads(ids.iter().copied()).await?;
+        let mut void = Vec::new();
         for id in ids {
             let stored = self.stored(&id).await?;
-            if let Some(void) = stored.filter(|head| self.config.live(head.lane).is_none()) {
-                self.erase(&void).await?;
-            }
+            void.extend(stored.filter(|head| self.config.live(head.lane).is_none()));
+        }
+        let keys = self.names();
+        self.load(void.iter().map(|head| follower_slot(keys, &head.id)).collect())
+            .await?;
+        for head in void {
+            // Whoever followed it from another queue was let go with the queue, unless it came at the same moment.
+            self.remove(&head).await?;
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ mod opening;
 mod outage;
 mod permissions;
 mod proxy;
+mod removal;
 mod replicas;
 mod reshard;
 mod sentinel;
