@@ -31,8 +31,19 @@ impl Tx<'_> {
         after
     }
 
+    /// Settings as they were decided in another shard. Who has seen that they differ here says at which version; if there
+    /// is another one by now, they may differ because somebody has decided anew since, and stay as they are.
+    pub fn adopt_settings(&mut self, settings: &[(Target, Setting)], seen: Option<i64>) {
+        if seen.is_some_and(|seen| seen != self.config.version) {
+            return;
+        }
+        for (target, setting) in settings {
+            self.adopt_setting(target, setting.clone());
+        }
+    }
+
     /// A setting as it is from now on.
-    pub fn adopt_setting(&mut self, target: &Target, after: Setting) {
+    fn adopt_setting(&mut self, target: &Target, after: Setting) {
         let field = encode_target(target);
         let key = self.names().settings();
         if after == Setting::default() {

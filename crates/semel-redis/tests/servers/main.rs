@@ -22,5 +22,6 @@ mod removal;
 mod replicas;
 mod reshard;
 mod sentinel;
+mod settings;
 mod steps_of_time;
 mod wake_up;
