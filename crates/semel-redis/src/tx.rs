@@ -159,12 +159,13 @@ impl<'s> Tx<'s> {
                 read.arg(&slot.field);
             }
         }
+        let asked = shard.time.ask();
         let mut answers = shard.link.ask("looking at the store", &ask).await?.into_iter();
         let looked = answer::all_bytes(answers.next().unwrap_or(Value::Nil))?;
         let [seconds, micros, config, soonest, seq, entry] = <[Vec<u8>; 6]>::try_from(looked)
             .map_err(|_| StoreError::corrupt("an answer of another length"))?;
         let server = answer::parse(&seconds)? * 1_000_000 + answer::parse(&micros)?;
-        let micros = shard.time.seen(server);
+        let micros = shard.time.seen(asked, server);
         let now = Timestamp::from_millis(micros / 1_000);
         let config = answer::parse(&config)?;
         if config == layout::CLOSED {
