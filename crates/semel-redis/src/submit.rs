@@ -173,6 +173,8 @@ impl Tx<'_> {
         };
         let token = Id::from(prepared.submission.token);
         if let Some(first) = self.answered_before(&token).await? {
+            // If the first reply was lost, nobody in this process was told.
+            self.signals.work = true;
             return Ok(Err(first));
         }
         let Submission { queue, task, .. } = &prepared.submission;

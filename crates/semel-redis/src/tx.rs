@@ -427,7 +427,13 @@ impl<'s> Tx<'s> {
     pub async fn commit(mut self) -> Result<Written, StoreError> {
         // What an answer rests on may not have reached the replicas yet, so it is waited for like a write.
         if self.is_idle() && (self.shard.link.wait.is_none() || !self.promises) {
-            return self.verify().await;
+            let (shard, signals) = (self.shard, self.signals);
+            let written = self.verify().await?;
+            if written == Written::Done {
+                // In other processes they were told by whoever wrote what this step has found.
+                shard.wake.signal(signals);
+            }
+            return Ok(written);
         }
         let changed = self.config.version != self.config_before;
         if changed {
