@@ -129,7 +129,8 @@ impl Tx<'_> {
         };
         let page = Keys::page(n);
         let digest = key.digest.as_bytes().to_vec();
-        self.set(
+        // Where the server has lost that a number was drawn, it gives it to somebody else too.
+        self.set_new(
             Slot::new(keys.ledger(page), n.to_string()),
             records::encode_entry(&entry, &token),
         );

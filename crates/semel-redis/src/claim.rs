@@ -11,7 +11,7 @@ use semel_core::store::{ClaimRequest, Claimed};
 use semel_core::time::Timestamp;
 
 use crate::head::Head;
-use crate::jobs::{parse_member, score};
+use crate::jobs::{parse_member, score, unless_damaged};
 use crate::keys::Id;
 use crate::link::answer;
 use crate::records::Claim;
@@ -42,8 +42,7 @@ impl Tx<'_> {
         if let Some(claims) = self.claimed_before(&token).await? {
             return Ok(claims);
         }
-        let places = self.best(request).await?;
-        let heads = self.waiting(&places).await?;
+        let heads = self.best_waiting(request).await?;
         if heads.is_empty() {
             return Ok(Vec::new());
         }
@@ -93,8 +92,10 @@ impl Tx<'_> {
         self.load_jobs(&claim.ids).await?;
         let mut claims = Vec::new();
         for id in &claim.ids {
-            if let Some(head) = self.head(id).await?.filter(|head| runs_under(head, claim.fence)) {
-                claims.extend(self.claimed(&head).await?);
+            let head = self.sound_head(id).await?;
+            if let Some(head) = head.filter(|head| runs_under(head, claim.fence)) {
+                let claimed = self.claimed(&head).await;
+                claims.extend(unless_damaged(id, claimed)?);
             }
         }
         Ok(Some(claims))
@@ -116,7 +117,7 @@ impl Tx<'_> {
                 self.load_heads(claim.ids.iter().copied()).await?;
                 for id in &claim.ids {
                     runs |= self
-                        .head(id)
+                        .sound_head(id)
                         .await?
                         .is_some_and(|head| runs_under(&head, claim.fence));
                 }
@@ -132,7 +133,23 @@ impl Tx<'_> {
         Ok(tokens.len())
     }
 
-    /// The jobs at these places, as far as they wait there.
+    /// The best jobs that wait. What leads nowhere, or to a job that is damaged, does not stand in the way of those
+    /// behind it.
+    async fn best_waiting(&mut self, request: &ClaimRequest) -> Result<Vec<Head>, StoreError> {
+        let mut most = request.max;
+        loop {
+            let places = self.best(request, most).await?;
+            let mut heads = self.waiting(&places).await?;
+            let void = places.len() - heads.len();
+            if void == 0 || places.len() < most || heads.len() >= request.max {
+                heads.truncate(request.max);
+                return Ok(heads);
+            }
+            most = request.max + void;
+        }
+    }
+
+    /// The jobs at these places, as far as they wait there and can be handed out.
     async fn waiting(&mut self, places: &[Place]) -> Result<Vec<Head>, StoreError> {
         let ids: Vec<Id> = places
             .iter()
@@ -146,17 +163,18 @@ impl Tx<'_> {
         let mut heads = Vec::with_capacity(ids.len());
         for id in ids {
             // A place that leads nowhere, or to a job that does not wait, is no reason to run anything.
-            heads.extend(
-                self.head(&id)
-                    .await?
-                    .filter(|head| head.life.phase == Phase::Waiting),
-            );
+            let head = self.sound_head(&id).await?;
+            let Some(head) = head.filter(|head| head.life.phase == Phase::Waiting) else {
+                continue;
+            };
+            let shown = self.job(&head).await.map(Some);
+            heads.extend(unless_damaged(&id, shown)?.map(|_| head));
         }
         Ok(heads)
     }
 
-    /// The best places over all lanes that may be taken from.
-    async fn best(&self, request: &ClaimRequest) -> Result<Vec<Place>, StoreError> {
+    /// The best places over all lanes that may be taken from, so many at most.
+    async fn best(&self, request: &ClaimRequest, most: usize) -> Result<Vec<Place>, StoreError> {
         let places = self.open_places(&request.queues, &request.tasks).await?;
         if places.is_empty() {
             return Ok(Vec::new());
@@ -170,7 +188,7 @@ impl Tx<'_> {
                 .arg("WITHSCORES")
                 .arg("LIMIT")
                 .arg(0)
-                .arg(request.max);
+                .arg(most);
         }
         let answers = self.look(&ask).await?;
         let mut best = Vec::new();
@@ -180,7 +198,7 @@ impl Tx<'_> {
             }
         }
         best.sort_unstable();
-        best.truncate(request.max);
+        best.truncate(most);
         Ok(best)
     }
 

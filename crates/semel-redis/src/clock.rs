@@ -19,10 +19,17 @@ pub struct Time {
     manual: Option<Arc<dyn Clock>>,
     /// How far the server's clock is ahead of the host's, as last seen.
     ahead: AtomicI64,
-    /// When that was, by the host's clock and by one that nobody sets.
-    seen_at: AtomicI64,
-    seen_after: AtomicI64,
+    /// When it was asked for that, by the host's clock and by one that nobody sets.
+    asked_at: AtomicI64,
+    asked_after: AtomicI64,
     begun: Instant,
+}
+
+/// The moment before the server was asked, by the host's clock and by one that nobody sets.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    at: i64,
+    after: i64,
 }
 
 /// For how long the server's clock need not be looked at again, in microseconds: a step of it is met so much later.
@@ -36,18 +43,26 @@ impl Time {
         Time {
             manual,
             ahead: AtomicI64::new(0),
-            seen_at: AtomicI64::new(0),
-            seen_after: AtomicI64::new(-JUST_NOW),
+            asked_at: AtomicI64::new(0),
+            asked_after: AtomicI64::new(-JUST_NOW),
             begun: Instant::now(),
         }
     }
 
-    /// The time in microseconds, given what the server just said.
-    pub fn seen(&self, server: i64) -> i64 {
-        let host = host_micros();
-        self.ahead.store(server - host, Ordering::Relaxed);
-        self.seen_at.store(host, Ordering::Relaxed);
-        self.seen_after.store(self.going(), Ordering::Relaxed);
+    /// The server is about to be asked.
+    pub fn ask(&self) -> Asked {
+        Asked {
+            at: host_micros(),
+            after: self.going(),
+        }
+    }
+
+    /// The time in microseconds, given what the server just said. However long the reply was on its way, or lay there
+    /// while this process was stopped, the guess is behind by so much, and trusted from the question on.
+    pub fn seen(&self, asked: Asked, server: i64) -> i64 {
+        self.ahead.store(server - host_micros(), Ordering::Relaxed);
+        self.asked_at.store(asked.at, Ordering::Relaxed);
+        self.asked_after.store(asked.after, Ordering::Relaxed);
         self.manual.as_ref().map_or(server, |clock| clock.micros())
     }
 
@@ -64,10 +79,11 @@ impl Time {
         }
     }
 
-    /// Whether the server has told its time just now, and the host's clock was not set since: then the guess is good.
+    /// Whether the server was asked for its time just now and has told it, and the host's clock was not set since: then
+    /// the guess is good.
     pub fn was_just_seen(&self) -> bool {
-        let passed = self.going() - self.seen_after.load(Ordering::Relaxed);
-        let shown = host_micros() - self.seen_at.load(Ordering::Relaxed);
+        let passed = self.going() - self.asked_after.load(Ordering::Relaxed);
+        let shown = host_micros() - self.asked_at.load(Ordering::Relaxed);
         (0..JUST_NOW).contains(&passed) && (shown - passed).abs() < STEADY
     }
 
@@ -111,4 +127,21 @@ pub fn random() -> u64 {
 pub fn jittered(length: Duration) -> Duration {
     let share = random() % 1_000;
     length / 2 + length.mul_f64(share as f64 / 2_000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_that_lay_there_for_long_is_not_trusted() {
+        let time = Time::new(None);
+        time.seen(time.ask(), host_micros());
+        assert!(time.was_just_seen());
+        // The server answers, and then this process is stopped for a while.
+        let (asked, server) = (time.ask(), host_micros());
+        std::thread::sleep(Duration::from_millis(60));
+        time.seen(asked, server);
+        assert!(!time.was_just_seen());
+    }
 }

@@ -1,6 +1,8 @@
 //! Steering, over all shards. Settings are decided in the first shard and adopted by the others; whoever keeps house
 //! completes what somebody left half done.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 
@@ -12,6 +14,7 @@ use semel_core::store::*;
 use semel_core::time::Timestamp;
 use semel_core::view::Listing;
 
+use crate::config::Config;
 use crate::writer::{Call, Reply};
 use crate::{Member, RedisStore, doctor, documents, settings, spread};
 
@@ -26,22 +29,36 @@ impl RedisStore {
         Ok(&self.members[shard])
     }
 
-    /// Every shard has the settings of the first.
+    /// Every shard has the settings of the first, which is looked at last. Another shard that has changed since it was
+    /// looked at is left alone for this round: it may have been told of a pause that the first had not when it was
+    /// looked at, and a pause that was answered is not to be undone (contract 6.1).
     async fn spread_settings(&self) -> Result<(), StoreError> {
+        let rest = &self.members[1..];
+        let mut seen = Vec::with_capacity(rest.len());
+        for member in rest {
+            seen.push(member.look().await?.config);
+        }
         let decided = self.first().look().await?.config;
-        for member in &self.members[1..] {
-            let own = member.look().await?.config;
-            let targets = decided.settings.keys().chain(own.settings.keys());
-            for target in targets {
-                let wanted = decided.settings.get(target).cloned().unwrap_or_default();
-                if own.settings.get(target).cloned().unwrap_or_default() != wanted {
-                    let call = Call::Adopt(target.clone(), wanted);
-                    member.ask("changing a setting", call).await?.setting()?;
-                }
+        for (member, own) in rest.iter().zip(seen) {
+            let differing = differing(&decided, &own);
+            if !differing.is_empty() {
+                let call = Call::Adopt(differing, Some(own.version));
+                member.ask("changing a setting", call).await?;
             }
         }
         Ok(())
     }
+}
+
+/// Settings that are not as they were decided, as they should be.
+fn differing(decided: &Config, own: &Config) -> Vec<(Target, Setting)> {
+    let of = |config: &Config, target: &Target| config.settings.get(target).cloned().unwrap_or_default();
+    let targets: BTreeSet<&Target> = decided.settings.keys().chain(own.settings.keys()).collect();
+    targets
+        .into_iter()
+        .map(|target| (target.clone(), of(decided, target)))
+        .filter(|(target, wanted)| of(own, target) != *wanted)
+        .collect()
 }
 
 #[async_trait]
@@ -50,9 +67,10 @@ impl Control for RedisStore {
         settings::check_change(&target, &change)?;
         let call = Call::Set(target.clone(), change);
         let decided = self.first().ask("changing a setting", call).await?.setting()?;
-        let rest = self.members[1..].iter();
-        let adopted =
-            rest.map(|member| member.ask("changing a setting", Call::Adopt(target.clone(), decided.clone())));
+        let adopted = self.members[1..].iter().map(|member| {
+            let settings = vec![(target.clone(), decided.clone())];
+            member.ask("changing a setting", Call::Adopt(settings, None))
+        });
         try_join_all(adopted).await?;
         Ok(decided)
     }

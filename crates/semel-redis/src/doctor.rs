@@ -88,7 +88,8 @@ async fn mend(shard: &Shard, wrongs: &[Wrong]) -> Result<(), StoreError> {
 
 async fn look(shard: &Shard) -> Result<Vec<Wrong>, StoreError> {
     let mut tx = Tx::begin(shard, Vec::new(), 0, 0).await?;
-    let heads = tx.all_heads().await?;
+    let mut wrongs = Vec::new();
+    let heads = tx.all_heads(&mut wrongs).await?;
     let live: Vec<Head> = heads
         .iter()
         .filter(|head| tx.config.live(head.lane).is_some())
@@ -99,17 +100,32 @@ async fn look(shard: &Shard) -> Result<Vec<Wrong>, StoreError> {
         .filter(|head| tx.config.live(head.lane).is_none())
         .map(|head| head.id)
         .collect();
-    let mut wrongs = Vec::new();
-    tx.check_places(&live, &void, &mut wrongs).await?;
-    tx.check_leases(&live, &void, &mut wrongs).await?;
-    tx.check_owners(&live, &mut wrongs).await?;
-    tx.check_numbers(&heads, &mut wrongs).await?;
-    tx.check_followers(&live, &mut wrongs).await?;
+    let checked = tx.check_places(&live, &void, &mut wrongs).await;
+    unless_damaged(checked, &mut wrongs)?;
+    let checked = tx.check_leases(&live, &void, &mut wrongs).await;
+    unless_damaged(checked, &mut wrongs)?;
+    let checked = tx.check_owners(&live, &mut wrongs).await;
+    unless_damaged(checked, &mut wrongs)?;
+    let checked = tx.check_numbers(&heads, &mut wrongs).await;
+    unless_damaged(checked, &mut wrongs)?;
+    let checked = tx.check_followers(&live, &mut wrongs).await;
+    unless_damaged(checked, &mut wrongs)?;
     Ok(wrongs)
 }
 
+/// A record that cannot be read is something that is wrong, and no reason not to tell the rest.
+fn unless_damaged(checked: Result<(), StoreError>, wrongs: &mut Vec<Wrong>) -> Result<(), StoreError> {
+    match checked {
+        Err(StoreError::Corrupt { what }) => {
+            wrongs.push(plain("I30", "records that cannot be read", what));
+            Ok(())
+        }
+        checked => checked,
+    }
+}
+
 impl Tx<'_> {
-    async fn all_heads(&mut self) -> Result<Vec<Head>, StoreError> {
+    async fn all_heads(&mut self, wrongs: &mut Vec<Wrong>) -> Result<Vec<Head>, StoreError> {
         let (mut heads, mut before) = (Vec::new(), i64::MAX);
         loop {
             let found = self.older(&Source::All, before).await?;
@@ -118,9 +134,38 @@ impl Tx<'_> {
             };
             self.load_heads(found.iter().map(|(_, id)| *id)).await?;
             for (seq, id) in found {
-                heads.extend(self.stored(&id).await?.filter(|head| head.seq == seq));
+                match self.readable(&id).await {
+                    Err(StoreError::Corrupt { what }) => {
+                        let about = format!("{}: {what}", self.about(&id));
+                        wrongs.push(plain("I30", "damaged jobs", about));
+                    }
+                    found => heads.extend(found?.filter(|head| head.seq == seq)),
+                }
             }
             before = lowest;
+        }
+    }
+
+    /// A job of which what was looked at can be read: its head, and what it is where both are one record.
+    async fn readable(&mut self, id: &Id) -> Result<Option<Head>, StoreError> {
+        let found = self.stored(id).await?;
+        let keys = self.names();
+        if self.get(&Slot::head(keys, id)).await?.is_none()
+            && self.get(&Slot::spec(keys, id)).await?.is_some()
+        {
+            self.spec(id).await?;
+            if found.is_none() {
+                return Err(StoreError::corrupt("a job without a head"));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether a job is gone; one that is damaged is there.
+    async fn is_gone(&mut self, id: &Id) -> Result<bool, StoreError> {
+        match self.stored(id).await {
+            Err(StoreError::Corrupt { .. }) => Ok(false),
+            found => Ok(found?.is_none()),
         }
     }
 
@@ -316,7 +361,7 @@ impl Tx<'_> {
             let Some(digest) = head.digest else { continue };
             let newest = self.owner(&digest).await?.and_then(|owner| owner.newest);
             if let Some(newest) = newest
-                && self.stored(&newest).await?.is_none()
+                && self.is_gone(&newest).await?
             {
                 let about = digest.to_string();
                 let gone = mend_with("HDEL", &keys.owners(&digest), vec![Keys::owned(&digest).to_vec()]);
@@ -447,7 +492,11 @@ impl Tx<'_> {
     async fn check_followers(&mut self, live: &[Head], wrongs: &mut Vec<Wrong>) -> Result<(), StoreError> {
         for head in live.iter().filter(|head| head.life.phase == Phase::Deferred) {
             let followed = match head.follows {
-                Some(followed) => self.head(&followed).await?,
+                Some(followed) => match self.head(&followed).await {
+                    // It is told of by itself.
+                    Err(StoreError::Corrupt { .. }) => continue,
+                    followed => followed?,
+                },
                 None => None,
             };
             if followed.is_none_or(|followed| followed.life.phase.is_terminal()) {

@@ -91,6 +91,7 @@ fn believed_unless(call: &mut Cmd, trusted: bool, moment: Moment, version: i64) 
 
 /// Sends a call and reads what the script said.
 async fn ask(shard: &Shard, doing: &str, call: Cmd) -> Result<Said, StoreError> {
+    let asked = shard.time.ask();
     let answer = match shard.write(doing, call).await {
         // What writes nothing can be answered even by a server without room.
         Err(StoreError::Full { .. }) => return Ok(Said::Long),
@@ -105,7 +106,7 @@ async fn ask(shard: &Shard, doing: &str, call: Cmd) -> Result<Said, StoreError> 
     if matches!(word.as_slice(), b"done" | b"again") {
         let mut part = || answer::number(answer.next().unwrap_or(Value::Nil));
         let (seconds, micros) = (part()?, part()?);
-        shard.time.seen(seconds * 1_000_000 + micros);
+        shard.time.seen(asked, seconds * 1_000_000 + micros);
     }
     let rest = answer.collect();
     match word.as_slice() {

@@ -13,7 +13,7 @@ use semel_core::view::JobError;
 
 use crate::claim::batch_of;
 use crate::head::{Head, Held};
-use crate::keys::{Id, Keys, LAPSE_SPAN};
+use crate::keys::{self, Id, Keys, LAPSE_SPAN};
 use crate::link::answer;
 use crate::records::{self, Claim, Spec};
 use crate::tx::{Slot, Tx};
@@ -133,6 +133,23 @@ pub fn score(number: i64) -> Vec<u8> {
     number.to_string().into_bytes()
 }
 
+/// What was found of a job, or nothing if it is damaged: one such record does not keep the others from being worked on
+/// (contract 9.5). The doctor tells of it.
+pub fn unless_damaged<T>(id: &Id, found: Result<Option<T>, StoreError>) -> Result<Option<T>, StoreError> {
+    match found {
+        Err(StoreError::Corrupt { what }) => {
+            let job = keys::hex(&id.0);
+            tracing::warn!(
+                job,
+                what,
+                "a damaged record is left out; `semel doctor` tells which there are"
+            );
+            Ok(None)
+        }
+        found => found,
+    }
+}
+
 impl Tx<'_> {
     // Reading.
 
@@ -168,6 +185,12 @@ impl Tx<'_> {
     pub async fn head(&mut self, id: &Id) -> Result<Option<Head>, StoreError> {
         let head = self.stored(id).await?;
         Ok(head.filter(|head| self.config.live(head.lane).is_some()))
+    }
+
+    /// A job; none if its queue was removed, or if what is kept of it is damaged.
+    pub async fn sound_head(&mut self, id: &Id) -> Result<Option<Head>, StoreError> {
+        let head = self.head(id).await;
+        unless_damaged(id, head)
     }
 
     /// What a job is.
@@ -284,7 +307,7 @@ impl Tx<'_> {
             return Ok(());
         };
         self.unset(slot);
-        let Some(before) = self.head(&follower).await? else {
+        let Some(before) = self.sound_head(&follower).await? else {
             return Ok(());
         };
         let mut after = before.clone();
@@ -500,13 +523,13 @@ impl Tx<'_> {
                 if expired == most {
                     return Ok(expired);
                 }
-                let head = self.head(id).await?;
+                let head = self.sound_head(id).await?;
                 match head.filter(|head| lifecycle::is_expired(&head.life, self.now)) {
                     Some(head) => {
                         self.expire(&head).await?;
                         expired += 1;
                     }
-                    // Nobody's lease: its queue was removed, or somebody was faster.
+                    // Nobody's lease: its queue was removed, it is damaged, or somebody was faster.
                     None => self.drop_lease(id).await?,
                 }
             }
@@ -531,7 +554,8 @@ impl Tx<'_> {
         for member in members {
             if let Some(token) = batch_of(member) {
                 let slot = Slot::claim(self, &token);
-                let claim = self.get(&slot).await?.map(Claim::decode).transpose()?;
+                let claim = self.get(&slot).await?.map(Claim::decode).transpose();
+                let claim = unless_damaged(&token, claim)?;
                 let ids = claim.map(|claim| claim.ids).unwrap_or_default();
                 watched.push((Some(member.clone()), ids));
             } else if let Ok(id) = member.as_slice().try_into() {
@@ -542,8 +566,8 @@ impl Tx<'_> {
     }
 
     async fn drop_lease(&mut self, id: &Id) -> Result<(), StoreError> {
-        let stored = self.stored(id).await?;
-        let runs = stored
+        let stored = self.stored(id).await;
+        let runs = unless_damaged(id, stored)?
             .is_some_and(|head| head.life.phase == Phase::Running && self.config.live(head.lane).is_some());
         if !runs {
             self.run("ZREM", self.names().leases(), vec![id.0.to_vec()]);

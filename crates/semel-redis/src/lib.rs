@@ -77,7 +77,6 @@ pub struct RedisStore {
     listener: Listener,
     link: Arc<Link>,
     wake: Arc<Wake>,
-    time: Arc<Time>,
     options: RedisOptions,
     layout: Layout,
 }
@@ -164,16 +163,16 @@ impl RedisStore {
         }
         link.load_scripts().await?;
         let layout = layout::check(&link, &options).await?;
-        let (time, wake) = (Arc::new(Time::new(clock)), Arc::new(Wake::default()));
+        let wake = Arc::new(Wake::default());
+        let of_all = Arc::new(Time::new(clock.clone()));
+        let time = || match options.place {
+            // The shards are on several servers, of which each has a clock.
+            Place::Cluster(_) => Arc::new(Time::new(clock.clone())),
+            _ => of_all.clone(),
+        };
         let member = |number: usize| {
             let place = (layout, number);
-            let shard = Shard::new(
-                &options.namespace,
-                place,
-                link.clone(),
-                time.clone(),
-                wake.clone(),
-            );
+            let shard = Shard::new(&options.namespace, place, link.clone(), time(), wake.clone());
             let shard = Arc::new(shard);
             Member {
                 writer: Writer::start(shard.clone()),
@@ -190,7 +189,6 @@ impl RedisStore {
             members,
             link,
             wake,
-            time,
             options,
             layout,
         })

@@ -10,7 +10,7 @@ use crate::head::Head;
 use crate::jobs::born_fields;
 use crate::keys::Id;
 use crate::link::answer;
-use crate::tx::{Slot, Tx};
+use crate::tx::Tx;
 
 /// Refuses changes that mean nothing for their target.
 pub fn check_change(target: &Target, change: &SettingChange) -> Result<(), Invalid> {
@@ -31,8 +31,19 @@ impl Tx<'_> {
         after
     }
 
+    /// Settings as they were decided in another shard. Who has seen that they differ here says at which version; if there
+    /// is another one by now, they may differ because somebody has decided anew since, and stay as they are.
+    pub fn adopt_settings(&mut self, settings: &[(Target, Setting)], seen: Option<i64>) {
+        if seen.is_some_and(|seen| seen != self.config.version) {
+            return;
+        }
+        for (target, setting) in settings {
+            self.adopt_setting(target, setting.clone());
+        }
+    }
+
     /// A setting as it is from now on.
-    pub fn adopt_setting(&mut self, target: &Target, after: Setting) {
+    fn adopt_setting(&mut self, target: &Target, after: Setting) {
         let field = encode_target(target);
         let key = self.names().settings();
         if after == Setting::default() {
@@ -52,13 +63,8 @@ impl Tx<'_> {
         let orphans = self.deferred_elsewhere(queue).await?;
         let has_setting = self.config.settings.contains_key(&Target::Queue(queue.clone()));
         let lanes = self.change_config().remove_queue(queue);
-        let mut jobs = 0;
+        let jobs = self.jobs_in_lanes(&lanes).await?;
         for lane in &lanes {
-            let phases = Phase::ALL.map(|phase| format!("{lane}.p{}", phase as usize));
-            for field in phases.into_iter().chain(born_fields(*lane)) {
-                let slot = Slot::new(keys.counts(), field);
-                jobs += self.get(&slot).await?.map_or(Ok(0), answer::parse)?;
-            }
             self.run(
                 "HSET",
                 keys.gone(),
@@ -77,6 +83,22 @@ impl Tx<'_> {
         self.signals.ends = true;
         self.signals.work = true;
         Ok(jobs)
+    }
+
+    /// How many jobs are in these lanes. That is only reported, so it is not compared: in a busy queue it is another
+    /// number at every look.
+    async fn jobs_in_lanes(&self, lanes: &[u32]) -> Result<i64, StoreError> {
+        if lanes.is_empty() {
+            return Ok(0);
+        }
+        let mut ask = redis::pipe();
+        let read = ask.cmd("HMGET").arg(self.names().counts());
+        for lane in lanes {
+            read.arg(&Phase::ALL.map(|phase| format!("{lane}.p{}", phase as usize)))
+                .arg(&born_fields(*lane));
+        }
+        let counts = answer::list(self.look(&ask).await?.remove(0))?;
+        counts.into_iter().map(answer::number).sum()
     }
 
     /// Followers in other queues of jobs in this one.

@@ -113,7 +113,11 @@ impl Tx<'_> {
         }
         let (life, end) = match lifecycle::settle(&head.life, id, *fence, result, self.now) {
             Err(refusal) => return Ok(self.refused(&head, refusal)),
-            Ok(Settled::Before(state)) => return Ok(WriteOutcome::Ok(state)),
+            Ok(Settled::Before(state)) => {
+                // If the first reply was lost, nobody in this process was told.
+                self.signals.ends = true;
+                return Ok(WriteOutcome::Ok(state));
+            }
             Ok(Settled::Moved { life, end }) => (*life, end),
         };
         if let Some(counter) = Counter::of_attempt(end.result) {

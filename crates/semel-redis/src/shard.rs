@@ -12,6 +12,7 @@ use crate::clock::{self, Time};
 use crate::config::Config;
 use crate::fast::belief::Belief;
 use crate::keys::{Id, Keys};
+use crate::layout;
 use crate::link::{Link, Unacknowledged, answer};
 use crate::name::{self, Layout, Lead};
 use crate::scripts;
@@ -120,6 +121,10 @@ impl Shard {
             return Ok(known);
         }
         let config = Config::read(&self.link, &self.keys).await?;
+        // Closed since the version was looked at: whoever remembered that mark would be taken for one who knows better.
+        if config.version == layout::CLOSED {
+            return Err(layout::closed());
+        }
         self.remember_config(config.clone());
         Ok(config)
     }
@@ -127,7 +132,7 @@ impl Shard {
     /// Lanes and settings as they were when they were last looked at; none if they never were.
     pub fn known_config(&self) -> Option<Arc<Config>> {
         let known = self.config.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        (known.version != 0).then_some(known)
+        (known.version > 0).then_some(known)
     }
 
     /// Looks at what is believed, or changes it.

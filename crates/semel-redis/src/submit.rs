@@ -173,6 +173,8 @@ impl Tx<'_> {
         };
         let token = Id::from(prepared.submission.token);
         if let Some(first) = self.answered_before(&token).await? {
+            // If the first reply was lost, nobody in this process was told.
+            self.signals.work = true;
             return Ok(Err(first));
         }
         let Submission { queue, task, .. } = &prepared.submission;
@@ -274,7 +276,9 @@ impl Tx<'_> {
             return Ok(None);
         };
         let slot = Slot::new(self.names().ledger(Keys::page(n)), n.to_string());
-        let Some((entry, _)) = self.get(&slot).await?.map(records::decode_entry).transpose()? else {
+        let found = self.get(&slot).await?.map(records::decode_entry).transpose()?;
+        // An entry of somebody else under its number answers nothing.
+        let Some((entry, _)) = found.filter(|(_, answered)| answered == token) else {
             return Ok(None);
         };
         let Some(holder) = self.shard.locate(&entry.holder) else {

@@ -13,6 +13,7 @@ use redis::Value;
 use semel_core::counters::Counter;
 use semel_core::error::StoreError;
 use semel_core::ids::{Digest, Name};
+use semel_core::lifecycle;
 use semel_core::time::Timestamp;
 
 use crate::config::{Config, encode_lane};
@@ -158,12 +159,13 @@ impl<'s> Tx<'s> {
                 read.arg(&slot.field);
             }
         }
+        let asked = shard.time.ask();
         let mut answers = shard.link.ask("looking at the store", &ask).await?.into_iter();
         let looked = answer::all_bytes(answers.next().unwrap_or(Value::Nil))?;
         let [seconds, micros, config, soonest, seq, entry] = <[Vec<u8>; 6]>::try_from(looked)
             .map_err(|_| StoreError::corrupt("an answer of another length"))?;
         let server = answer::parse(&seconds)? * 1_000_000 + answer::parse(&micros)?;
-        let micros = shard.time.seen(server);
+        let micros = shard.time.seen(asked, server);
         let now = Timestamp::from_millis(micros / 1_000);
         let config = answer::parse(&config)?;
         if config == layout::CLOSED {
@@ -258,6 +260,16 @@ impl<'s> Tx<'s> {
     /// Writes a field.
     pub fn set(&mut self, slot: Slot, value: Vec<u8>) {
         self.slots.entry(slot).or_default().written = Some(Some(value));
+    }
+
+    /// Writes a field nobody may have written before: it is compared without having been read.
+    pub fn set_new(&mut self, slot: Slot, value: Vec<u8>) {
+        self.slots
+            .entry(slot.clone())
+            .or_default()
+            .read
+            .get_or_insert(None);
+        self.set(slot, value);
     }
 
     /// A part of a job is compared too: it stands for its head.
@@ -396,7 +408,9 @@ impl<'s> Tx<'s> {
 
     /// Lanes and settings, to be changed. Every other step that was decided with the old ones is taken again.
     pub fn change_config(&mut self) -> &mut Config {
-        let next = self.config_before + 1;
+        // By the clock, like fences: where the server has lost a version, the next one must not bear its number, or
+        // whoever remembers the lost one would take it for the present.
+        let next = lifecycle::next_fence(self.config_before, self.micros);
         let config = Arc::make_mut(&mut self.config);
         config.version = next;
         config
@@ -413,7 +427,13 @@ impl<'s> Tx<'s> {
     pub async fn commit(mut self) -> Result<Written, StoreError> {
         // What an answer rests on may not have reached the replicas yet, so it is waited for like a write.
         if self.is_idle() && (self.shard.link.wait.is_none() || !self.promises) {
-            return self.verify().await;
+            let (shard, signals) = (self.shard, self.signals);
+            let written = self.verify().await?;
+            if written == Written::Done {
+                // In other processes they were told by whoever wrote what this step has found.
+                shard.wake.signal(signals);
+            }
+            return Ok(written);
         }
         let changed = self.config.version != self.config_before;
         if changed {

@@ -12,9 +12,10 @@ use semel_core::time::{Millis, Timestamp};
 use semel_core::view::LedgerEntry;
 
 use crate::head::Head;
-use crate::jobs::{parse_arrival, parse_member, score};
+use crate::jobs::{parse_arrival, parse_member, score, unless_damaged};
 use crate::keys::{Id, Keys, LAPSE_SPAN};
 use crate::link::answer;
+use crate::settle::follower_slot;
 use crate::shard::Shard;
 use crate::tx::{Slot, Tx, Written};
 
@@ -134,10 +135,17 @@ impl Tx<'_> {
                     && head.life.finished_at.is_some_and(|finished| finished <= until)
                     && (place < indexed || !head.marks.stub)
             };
-            match self.head(id).await?.filter(is_over) {
-                Some(head) if self.drop_content(&head, true).await? => report.pruned += 1,
-                Some(_) => report.stubbed += 1,
-                // Swept with its queue, or retried: whatever it is now, it is found elsewhere.
+            let dropped = match self.sound_head(id).await?.filter(is_over) {
+                Some(head) => {
+                    let dropped = self.drop_content(&head, true).await.map(Some);
+                    unless_damaged(id, dropped)?
+                }
+                None => None,
+            };
+            match dropped {
+                Some(true) => report.pruned += 1,
+                Some(false) => report.stubbed += 1,
+                // Swept with its queue, retried or damaged: whatever it is now, it is found elsewhere.
                 None => self.run("ZREM", index.clone(), vec![id.0.to_vec()]),
             }
         }
@@ -154,8 +162,10 @@ impl Tx<'_> {
         ask.cmd("LRANGE").arg(&key).arg(0).arg(most - 1);
         let mut ids = Vec::new();
         for member in answer::all_bytes(self.look(&ask).await?.remove(0))? {
-            let (at, id) =
-                parse_member(&member).ok_or_else(|| StoreError::corrupt("a completion that is no job's"))?;
+            let Some((at, id)) = parse_member(&member) else {
+                self.run("LREM", key.clone(), vec![score(1), member]);
+                continue;
+            };
             // Clocks of several handles, or one that was set back: what is listed need not be in order.
             if at <= until.as_millis() {
                 ids.push(id);
@@ -194,7 +204,7 @@ impl Tx<'_> {
         let keys = self.names();
         let ids = self.ids_up_to(keys.stubs(), self.now, budget).await?;
         for id in &ids {
-            let Some(head) = self.head(id).await?.filter(|head| head.marks.stub) else {
+            let Some(head) = self.sound_head(id).await?.filter(|head| head.marks.stub) else {
                 self.run("ZREM", keys.stubs(), vec![id.0.to_vec()]);
                 continue;
             };
@@ -264,11 +274,18 @@ impl Tx<'_> {
             .filter_map(|arrival| Some(parse_arrival(chunk, arrival)?.1))
             .collect();
         self.load_heads(ids.iter().copied()).await?;
+        let mut void = Vec::new();
         for id in ids {
-            let stored = self.stored(&id).await?;
-            if let Some(void) = stored.filter(|head| self.config.live(head.lane).is_none()) {
-                self.erase(&void).await?;
-            }
+            let stored = self.stored(&id).await;
+            let stored = unless_damaged(&id, stored)?;
+            void.extend(stored.filter(|head| self.config.live(head.lane).is_none()));
+        }
+        let keys = self.names();
+        self.load(void.iter().map(|head| follower_slot(keys, &head.id)).collect())
+            .await?;
+        for head in void {
+            // Whoever followed it from another queue was let go with the queue, unless it came at the same moment.
+            self.remove(&head).await?;
         }
         Ok(())
     }

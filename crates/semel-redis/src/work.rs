@@ -22,7 +22,8 @@ use crate::writer::{Call, Reply};
 
 impl RedisStore {
     fn prepare(&self, submission: Submission) -> Item {
-        Prepared::new(self.space(), submission, self.time.about_now())
+        // Where the time matters, the shard looks at its own.
+        Prepared::new(self.space(), submission, self.first().shard.time.about_now())
     }
 
     fn shard_of(&self, item: &Item) -> usize {

@@ -50,8 +50,9 @@ pub enum Call {
     Act(Vec<Act>),
     /// A setting.
     Set(Target, SettingChange),
-    /// A setting as it was decided in another shard.
-    Adopt(Target, Setting),
+    /// Settings as they were decided in another shard; with a version of lanes and settings, only if that is still the
+    /// one here.
+    Adopt(Vec<(Target, Setting)>, Option<i64>),
     /// A queue goes.
     RemoveQueue(Name),
     /// A document.
@@ -84,6 +85,8 @@ pub enum Reply {
     Acted(Vec<ActOutcome>),
     /// Of a setting.
     Setting(Setting),
+    /// Of settings that were decided elsewhere.
+    Adopted,
     /// Of a removed queue.
     Removed(i64),
     /// Of a document.
@@ -349,9 +352,9 @@ async fn decide(tx: &mut Tx<'_>, call: &Call, item: usize) -> Result<Reply, Stor
     Ok(match call {
         Call::Act(acts) => Reply::Acted(vec![tx.act(&acts[item]).await?]),
         Call::Set(target, change) => Reply::Setting(tx.change_setting(target, change)),
-        Call::Adopt(target, setting) => {
-            tx.adopt_setting(target, setting.clone());
-            Reply::Setting(setting.clone())
+        Call::Adopt(settings, seen) => {
+            tx.adopt_settings(settings, *seen);
+            Reply::Adopted
         }
         Call::RemoveQueue(queue) => Reply::Removed(tx.remove_queue(queue).await?),
         Call::PutDocument(put) => Reply::Put(tx.put_document(put).await?),

@@ -20,7 +20,7 @@ use crate::claim::{batch_member, parse_place};
 use crate::config::Config;
 use crate::head::{BORN, FRESH, Head};
 use crate::inspect::{Parts, show};
-use crate::jobs::parse_member;
+use crate::jobs::{parse_member, unless_damaged};
 use crate::keys::Id;
 use crate::link::answer;
 use crate::records::{Claim, Spec};
@@ -175,26 +175,13 @@ fn given(
     let (mut claims, mut leased) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
     for [member, head, spec] in jobs {
         let (_, id) = parse_member(member).ok_or_else(|| StoreError::corrupt("a place that is no job's"))?;
-        let before = match head.is_empty() {
-            true => Head::born(id, spec)?.ok_or_else(|| StoreError::corrupt("a job without a head"))?,
-            false => Head::decode(id, head)?,
+        // One that is damaged is leased like the others, and nobody gets it.
+        let one = one_given(shard, config, lease, id, (head, spec)).map(Some);
+        let Some((head, claimed)) = unless_damaged(&id, one)? else {
+            continue;
         };
-        let head = lease.of(&before);
-        debug_assert!(before.differs_in_turn_only(&head), "{before:?} {head:?}");
         debug_assert_eq!(head.turn_bytes(), together.turn);
-        let job = show(
-            &shard.keys,
-            config,
-            lease.moment.now,
-            &head,
-            Spec::decode(spec)?,
-            Parts::default(),
-        )?;
-        claims.push(Claimed {
-            job,
-            fence: lease.fence,
-            lease_until: lease.until,
-        });
+        claims.push(claimed);
         leased.push(Leased {
             head,
             together: together.clone(),
@@ -207,4 +194,28 @@ fn given(
         belief.lease(leased.into_iter());
     });
     Ok(claims)
+}
+
+/// A job as it was leased, from its head and what it is before.
+fn one_given(
+    shard: &Shard,
+    config: &Config,
+    lease: &Lease<'_>,
+    id: Id,
+    (head, spec): (&[u8], &[u8]),
+) -> Result<(Head, Claimed), StoreError> {
+    let before = match head.is_empty() {
+        true => Head::born(id, spec)?.ok_or_else(|| StoreError::corrupt("a job without a head"))?,
+        false => Head::decode(id, head)?,
+    };
+    let head = lease.of(&before);
+    debug_assert!(before.differs_in_turn_only(&head), "{before:?} {head:?}");
+    let (spec, now) = (Spec::decode(spec)?, lease.moment.now);
+    let job = show(&shard.keys, config, now, &head, spec, Parts::default())?;
+    let claimed = Claimed {
+        job,
+        fence: lease.fence,
+        lease_until: lease.until,
+    };
+    Ok((head, claimed))
 }

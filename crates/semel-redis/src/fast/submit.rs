@@ -44,6 +44,26 @@ pub struct Judged {
     pub seqs: Vec<Option<i64>>,
 }
 
+/// What came of sending all of it once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Round {
+    /// Whatever is open goes the long way.
+    Over,
+    /// Something was believed wrongly, and nothing was written.
+    Refused,
+    /// Something was believed wrongly by a part that was not the first.
+    Halfway,
+}
+
+impl Judged {
+    /// Places have these numbers of arrival, unless they have one by now.
+    fn drawn(&mut self, seqs: impl Iterator<Item = (usize, i64)>) {
+        for (place, seq) in seqs {
+            self.seqs[place].get_or_insert(seq);
+        }
+    }
+}
+
 /// A submission that may be new, and what it is if it is.
 struct New<'a> {
     place: usize,
@@ -80,10 +100,15 @@ pub async fn submit(shard: &Shard, items: &mut [&mut OpenItem]) -> Result<Judged
         seqs: vec![None; items.len()],
     };
     // Once more if something was believed wrongly, which the server has told.
-    if let Some(config) = config(shard)
-        && round(shard, &config, items, &mut judged).await?
-    {
-        round(shard, &config, items, &mut judged).await?;
+    if let Some(config) = config(shard) {
+        let first = round(shard, &config, items, &mut judged).await?;
+        if first == Round::Refused {
+            // Nothing has arrived, so all of it can be numbered anew.
+            judged.seqs.fill(None);
+        }
+        if first != Round::Over {
+            round(shard, &config, items, &mut judged).await?;
+        }
     }
     for (item, answer) in items.iter_mut().zip(&mut judged.answers) {
         if let Err(invalid) = item.prepare(shard) {
@@ -93,18 +118,18 @@ pub async fn submit(shard: &Shard, items: &mut [&mut OpenItem]) -> Result<Judged
     Ok(judged)
 }
 
-/// Sends all of it, part by part: while the server is at one, the next is made ready. Says whether something was
-/// believed wrongly.
+/// Sends all of it, part by part: while the server is at one, the next is made ready. A part is written only after those
+/// before it, so that all arrive in their order.
 async fn round(
     shard: &Shard,
     config: &Config,
     items: &mut [&mut OpenItem],
     judged: &mut Judged,
-) -> Result<bool, StoreError> {
+) -> Result<Round, StoreError> {
     let moment = Moment::of(shard);
     let mut met = Met::default();
     let (mut calls, mut called) = (FuturesUnordered::new(), Vec::new());
-    let (mut first, mut undrawn) = (0, 0);
+    let (mut first, mut undrawn, mut goes_on) = (0, 0, false);
     for part in items.chunks_mut(CALL) {
         for item in part.iter_mut() {
             let _known_later = item.prepare(shard);
@@ -112,14 +137,7 @@ async fn round(
         let part: &[&mut OpenItem] = part;
         let places = first..first + part.len();
         first = places.end;
-        let batches = sorted(
-            shard,
-            config,
-            (part, &judged.answers[places.clone()]),
-            &places,
-            moment,
-            &mut met,
-        );
+        let batches = sorted(shard, config, (part, judged), &places, moment, &mut met);
         if batches.is_empty() {
             continue;
         }
@@ -133,9 +151,19 @@ async fn round(
             Some(before) => before,
             None => {
                 let before = draw(shard, places.len()).await?;
-                for (seq, place) in (before + 1..).zip(places.clone()) {
-                    judged.seqs[place] = Some(seq);
+                // Nothing keeps back who comes with numbers that are drawn, so the parts before have to be written. The
+                // server was asked for the numbers after them: their answers are there.
+                while let Some(ended) = calls.next().await {
+                    called.push(ended);
                 }
+                if !called.iter().all(is_written) {
+                    break;
+                }
+                judged.drawn(
+                    (before + 1..)
+                        .zip(places.clone())
+                        .map(|(seq, place)| (place, seq)),
+                );
                 before
             }
         };
@@ -146,9 +174,11 @@ async fn round(
                 moment,
                 before: drawn - places.start as i64,
                 presumed: presumed.is_some(),
+                goes_on,
             };
             calls.push(context.admit(batch, places.clone()));
         }
+        goes_on = true;
         // They are on their way once they were looked at.
         poll_fn(|context| {
             while let Poll::Ready(Some(ended)) = calls.poll_next_unpin(context) {
@@ -161,19 +191,27 @@ async fn round(
     while let Some(ended) = calls.next().await {
         called.push(ended);
     }
-    let mut again = false;
+    let (mut again, mut written) = (false, false);
     for called in called {
         let called = called?;
         again |= called.again;
+        written |= called.written;
         for (place, answer) in called.answers {
             judged.answers[place] = Some(answer);
         }
         // Numbers that were only presumed are drawn if the script says so.
-        for (place, seq) in called.drawn {
-            judged.seqs[place] = Some(seq);
-        }
+        judged.drawn(called.drawn.into_iter());
     }
-    Ok(again)
+    Ok(match (again, written) {
+        (false, _) => Round::Over,
+        (true, false) => Round::Refused,
+        (true, true) => Round::Halfway,
+    })
+}
+
+/// Whether a part has arrived, with its numbers.
+fn is_written(called: &Result<Called, StoreError>) -> bool {
+    called.as_ref().is_ok_and(|called| called.written)
 }
 
 /// Draws numbers of arrival; gives the last one before them.
@@ -185,24 +223,26 @@ async fn draw(shard: &Shard, count: usize) -> Result<i64, StoreError> {
     Ok(last - count as i64)
 }
 
-/// What may be new, by kind. Of several with one key or token only the first may be.
+/// What may be new, by kind. Of several with one key or token only the first may be. Whoever has a number of arrival was
+/// left out before, and goes the long way with it.
 fn sorted<'a>(
     shard: &Shard,
     config: &Config,
-    (items, answers): (&'a [&mut OpenItem], &[Option<Submitted>]),
+    (items, judged): (&'a [&mut OpenItem], &Judged),
     places: &Range<usize>,
     moment: Moment,
     met: &mut Met,
 ) -> Vec<Batch<'a>> {
     let mut batches: Vec<Batch<'a>> = Vec::new();
-    for ((place, item), answer) in places.clone().zip(items).zip(answers) {
+    for (place, item) in places.clone().zip(items) {
         let Some(prepared) = item.prepared() else { continue };
         let first = met.ids.insert(prepared.submission.token);
         let free = prepared
             .key
             .as_ref()
             .is_none_or(|key| met.digests.insert(key.digest));
-        if !first || !free || answer.is_some() {
+        let is_settled = judged.answers[place].is_some() || judged.seqs[place].is_some();
+        if !first || !free || is_settled {
             continue;
         }
         let Some((kind, new)) = judge(shard, config, prepared, place, moment) else {
@@ -280,12 +320,16 @@ struct Context<'a> {
     /// The number of arrival before that of the first place there could be.
     before: i64,
     presumed: bool,
+    /// Another part of the same submission was sent before.
+    goes_on: bool,
 }
 
 /// What came of one call.
 struct Called {
     answers: Vec<(usize, Submitted)>,
     again: bool,
+    /// It was written, but for what was left out.
+    written: bool,
     /// Places and the numbers of arrival that are drawn for them.
     drawn: Vec<(usize, i64)>,
 }
@@ -306,6 +350,7 @@ impl Context<'_> {
         let mut called = Called {
             answers: Vec::new(),
             again: false,
+            written: false,
             drawn: Vec::new(),
         };
         let Some(call) = self.call(kind, jobs, &places, &place, signals) else {
@@ -325,6 +370,7 @@ impl Context<'_> {
             }
             _ => return Ok(called),
         };
+        called.written = true;
         if self.presumed {
             called.drawn = places.map(|place| (place, self.seq(place))).collect();
             shard.believe(Belief::was_right);
@@ -464,11 +510,14 @@ impl Context<'_> {
         Some(call)
     }
 
-    /// The numbers of arrival that a call presumes.
+    /// The numbers of arrival that a call presumes. Those of a later part follow exactly: a gap before them could be the
+    /// part before, which was told that it believed something wrongly and comes again.
     fn drawing(&self, call: &mut Cmd, places: &Range<usize>) {
-        match self.presumed {
-            true => call.arg(self.seq(places.start) - 1).arg(self.seq(places.end) - 1),
-            false => call.arg("").arg(""),
+        let (before, last) = (self.seq(places.start) - 1, self.seq(places.end) - 1);
+        match (self.presumed, self.goes_on) {
+            (true, true) => call.arg(-before).arg(last),
+            (true, false) => call.arg(before).arg(last),
+            (false, _) => call.arg("").arg(""),
         };
     }
 

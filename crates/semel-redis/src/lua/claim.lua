@@ -19,7 +19,7 @@
 --       they were before,
 --       or { 'again', seconds, microseconds }: the clock is not as believed, or there is work by that time alone,
 --       or { 'places', place… }: there are other places,
---       or { 'long' }: anything else is not so.
+--       or { 'long' }: anything else is not so, or there are more places than are compared here.
 local call, sub = redis.call, string.sub
 if (call('HGET', KEYS[1], 'config') or '') ~= ARGV[3] then return { 'long' } end
 local now = tonumber(ARGV[1])
@@ -32,6 +32,7 @@ if ARGV[2] ~= '' then
   if ahead < 0 or ahead > tonumber(ARGV[2]) then return { 'again', time[1], time[2] } end
 end
 local places = call('SMEMBERS', KEYS[5])
+if #places > 2000 then return { 'long' } end
 local same = #places == tonumber(ARGV[12])
 for n = 1, #places do same = same and string.find(ARGV[13], ',' .. places[n] .. ',', 1, true) end
 if not same then return { 'places', unpack(places) } end

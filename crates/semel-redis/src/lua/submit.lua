@@ -11,7 +11,8 @@
 --       2 how many milliseconds the server's clock may be away from it; '' for a clock of tests
 --       3 version of lanes and settings; '' if there is none
 --       4 the number of arrival nobody may have drawn after; '' if the numbers used here were drawn before. Numbers up
---         to it that nobody has drawn stay gaps: they are on their way, or never came
+--         to it that nobody has drawn stay gaps: they are on their way, or never came. Below 0: without the sign it is
+--         the last number drawn, and nothing else will do
 --       5 the last number of arrival after this call
 --       6 channel  7 message  8 member of places  9 owner of a key, but for the id; '' if the jobs have no keys
 --       10 jobs  11 chunks  12 tallies
@@ -31,7 +32,8 @@ local soonest = call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
 if soonest and tonumber(soonest) <= now then return { 'long' } end
 local time = call('TIME')
 local away = ARGV[2] ~= '' and math.abs(time[1] * 1000 + time[2] / 1000 - now) > tonumber(ARGV[2])
-if away or (ARGV[4] ~= '' and tonumber(meta[2] or '0') > tonumber(ARGV[4])) then
+local drawn, presumed = tonumber(meta[2] or '0'), tonumber(ARGV[4])
+if away or (presumed and (drawn > math.abs(presumed) or drawn < -presumed)) then
   return { 'again', time[1], time[2], meta[2] or '0' }
 end
 local owner, jobs, chunks, tallies = ARGV[9], tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
@@ -57,7 +59,7 @@ for n = 1, jobs do
     left_out[n] = true
   end
 end
-if ARGV[4] ~= '' then call('HSET', KEYS[1], 'seq', ARGV[5]) end
+if presumed then call('HSET', KEYS[1], 'seq', ARGV[5]) end
 if out == jobs then return answer end
 
 if out == 0 then

@@ -7,7 +7,8 @@
 -- ARGV  1 the time of the decision in milliseconds: no lease may have run out by then
 --       2 how many milliseconds the server's clock may be away from it; '' where it was looked at just now
 --       3 version of lanes and settings; '' if there is none
---       4 the number of arrival nobody may have drawn after; '' if the number used here was drawn before
+--       4 the number of arrival nobody may have drawn after; '' if the number used here was drawn before; below 0:
+--         without the sign it is the last number drawn, and nothing else will do
 --       5 the last number of arrival after this call
 --       6 channel  7 message  8 member of places  9 number of the chunk  10 the field of meta that it counts in
 --       11 id  12 record of birth  13 score  14 member  15 if it has a key: digest  16 owner of the key
@@ -18,8 +19,8 @@
 local call = redis.call
 local meta = call('HMGET', KEYS[1], 'config', 'seq', ARGV[10])
 if (meta[1] or '') ~= ARGV[3] or call('ZCOUNT', KEYS[2], '-inf', ARGV[1]) > 0 then return { 'long' } end
-local presumed, time = ARGV[4] ~= '', nil
-local again = presumed and tonumber(meta[2] or '0') > tonumber(ARGV[4])
+local drawn, presumed, time = tonumber(meta[2] or '0'), tonumber(ARGV[4]), nil
+local again = presumed and (drawn > math.abs(presumed) or drawn < -presumed)
 if again or ARGV[2] ~= '' then
   time = call('TIME')
   local away = ARGV[2] ~= '' and math.abs(time[1] * 1000 + time[2] / 1000 - ARGV[1]) > tonumber(ARGV[2])

@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use semel_conformance::kit::{self, claim_request};
 use semel_conformance::{Harness, Instance, Place, model};
+use semel_core::dedup::Dedup;
 use semel_core::ids::Name;
 use semel_core::job::State;
 use semel_core::lifecycle::Settle;
@@ -209,4 +210,35 @@ async fn a_plain_way_by_the_servers_clock_is_written_at_once() {
         seen.push(since(before, store.at_once()));
     }
     nothing_is_watched(&server);
+}
+
+/// Others had drawn numbers of arrival since the handle knew the last one. The first part of a batch presumed those and
+/// was told so; the second one presumed numbers nobody had drawn and was written. When the first was sent again, it
+/// arrived after the second, and the jobs of the batch were handed out in another order than they were submitted in.
+#[tokio::test]
+async fn a_batch_arrives_in_its_order_though_others_draw_numbers() {
+    let server = Server::start();
+    let options = RedisOptions::from_url(&server.url()).unwrap();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_800_000_000_000)));
+    let store = RedisStore::open_with_clock(options, clock).await.unwrap();
+    make_lane(&store).await;
+    for kinds in [1, 2] {
+        server.command(&["HINCRBY", "semel:{default/1/0}:meta", "seq", "3"]);
+        // Parts of several kinds draw their numbers first.
+        let batch = (0..300).map(|n| match n >= 128 && n % kinds == 1 {
+            true => kit::with(Dedup::explicit(format!("k{n}"))),
+            false => kit::plain(),
+        });
+        let before = store.at_once();
+        let answers = store.submit(batch.collect()).await.expect("the store answers");
+        let submitted: Vec<_> = answers.iter().map(|answer| answer.id().cloned()).collect();
+        let claims = store.claim(claim_request(300)).await.expect("the store answers");
+        let claimed: Vec<_> = claims
+            .iter()
+            .map(|claimed| Some(claimed.job.id.clone()))
+            .collect();
+        assert_eq!(claimed, submitted, "of {kinds} kinds");
+        let at_once = since(before, store.at_once());
+        assert_eq!((at_once.admitted, at_once.leased), (300, 300), "of {kinds} kinds");
+    }
 }

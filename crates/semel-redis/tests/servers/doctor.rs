@@ -1,11 +1,14 @@
 //! The doctor finds what is broken and mends it (contract 9.5), and what is broken stops no other work.
 
+use std::sync::Arc;
+
 use crate::server::Server;
-use semel_conformance::kit::{claim_request, plain, with};
+use semel_conformance::kit::{claim_request, plain, secs, with};
 use semel_core::dedup::Dedup;
 use semel_core::job::{Outcome, State};
-use semel_core::store::{Control as _, Finding, Inspect as _, Store as _};
-use semel_redis::RedisStore;
+use semel_core::store::{Control as _, Finding, Inspect as _, Store as _, UpkeepRequest};
+use semel_core::time::{ManualClock, Timestamp};
+use semel_redis::{RedisOptions, RedisStore};
 
 const PREFIX: &str = "semel:{default/1/0}:";
 
@@ -89,4 +92,79 @@ async fn numbers_that_are_wrong_are_counted_anew() {
     assert_eq!(store.stats().await.unwrap().jobs[&State::Queued], 9);
     assert_eq!(mended(&store).await[0].invariant, "I25");
     assert_eq!(store.stats().await.unwrap().jobs[&State::Queued], 2);
+}
+
+/// Damages every job that the store has by now, with Lua on what is kept of it.
+fn damage(server: &Server, hash: &str, how: &str) {
+    let script = format!(
+        "for _, id in ipairs(redis.call('HKEYS', KEYS[1])) do local kept = redis.call('HGET', KEYS[1], id) \
+         redis.call('HSET', KEYS[1], id, {how}) end return 'done'"
+    );
+    let done = server.command(&["EVAL", &script, "1", &key(hash)]);
+    assert_eq!(done.trim(), "done");
+}
+
+/// One job that could not be read made every claim fail for as long as it was among the best, and housekeeping and the
+/// doctor too; damaged where only a part of it is looked at, it took all that were leased together with it along.
+#[tokio::test]
+async fn a_damaged_job_keeps_no_other_from_being_worked_on() {
+    // What is kept is no job's; or only its content is not there, which the script that leases does not look at.
+    for how in ["'x'", "string.sub(kept, 1, 2 + string.byte(kept, 2))"] {
+        let server = Server::start();
+        let store = open(&server).await;
+        // The lane is there from now on, so that a job and its content are one record.
+        store.submit(vec![plain()]).await.unwrap();
+        assert_eq!(store.claim(claim_request(1)).await.unwrap().len(), 1);
+        server.command(&["DEL", &key("leases")]);
+        store.submit(vec![plain(), plain()]).await.unwrap();
+        damage(&server, "specs", how);
+        let sound = store.submit(vec![plain(), plain(), plain()]).await.unwrap();
+        let mut claimed = Vec::new();
+        for most in [1, 1, 10] {
+            claimed.extend(
+                store
+                    .claim(claim_request(most))
+                    .await
+                    .expect("the others are there"),
+            );
+        }
+        // Those that were leased although they are damaged are given to nobody.
+        claimed.extend(store.claim(claim_request(10)).await.unwrap());
+        let claimed: Vec<_> = claimed.iter().map(|claimed| Some(&claimed.job.id)).collect();
+        assert_eq!(
+            claimed,
+            sound.iter().map(|answer| answer.id()).collect::<Vec<_>>(),
+            "{how}"
+        );
+        store.upkeep(UpkeepRequest::default()).await.expect("it goes on");
+        let told = store.doctor(false).await.expect("it goes on");
+        let damaged = told.iter().any(|finding| finding.invariant == "I30");
+        assert_eq!(damaged, how == "'x'", "{told:?}");
+    }
+}
+
+/// A running job that could not be read: when its lease ran out, nothing could be written any more.
+#[tokio::test]
+async fn a_damaged_job_whose_lease_has_run_out_holds_up_nobody() {
+    let server = Server::start();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_800_000_000_000)));
+    let options = RedisOptions::from_url(&server.url()).unwrap();
+    let store = RedisStore::open_with_clock(options, clock.clone()).await.unwrap();
+    store.submit(vec![plain(), plain()]).await.unwrap();
+    assert_eq!(store.claim(claim_request(2)).await.unwrap().len(), 2);
+    damage(&server, "heads", "'x'");
+    clock.advance(secs(60));
+    let sound = store.submit(vec![plain()]).await.unwrap().remove(0);
+    let claimed = store.claim(claim_request(10)).await.unwrap();
+    assert_eq!(
+        claimed
+            .iter()
+            .map(|claimed| Some(&claimed.job.id))
+            .collect::<Vec<_>>(),
+        [sound.id()]
+    );
+    store.upkeep(UpkeepRequest::default()).await.expect("it goes on");
+    let told = store.doctor(true).await.expect("it goes on");
+    let damaged: Vec<_> = told.iter().filter(|finding| finding.invariant == "I30").collect();
+    assert!(damaged.len() == 1 && !damaged[0].repaired, "{told:?}");
 }
