@@ -17,6 +17,8 @@
 //! | `mem_job`, `mem_dedupe` | bytes per waiting job, and per held key beyond its job |
 //! | `ratio_…` | the figure over its ceiling |
 //!
+//! `semel bench` and `cargo xtask bench` allocate with mimalloc, as the command `semel` does.
+//!
 //! **The embedded store**, `synchronous = FULL`, the default cache. Its ceiling is plain SQLite: one table, one prepared
 //! INSERT, the same cache and durability, SQLite's own checkpoints. Each file is run in first, until its log is written
 //! over instead of growing. The store takes at most 1,000 items in one call; where a name says `1024`, both sides use

@@ -29,6 +29,10 @@ use crate::screen::Screen;
 use crate::session::Session;
 use crate::settings::Settings;
 
+/// Calls are taken apart by one thread and answered by another, in small pieces: that is where allocators differ most.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = args::parse();
     anstream::ColorChoice::from(cli.global.color).write_global();
