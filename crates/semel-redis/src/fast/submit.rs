@@ -187,6 +187,8 @@ async fn round(
             Poll::Ready(())
         })
         .await;
+        // Several that wait leave the writing to a task, which may be one of this very thread.
+        tokio::task::yield_now().await;
     }
     while let Some(ended) = calls.next().await {
         called.push(ended);
