@@ -2,7 +2,9 @@
 //!
 //! What `used_memory` grew by, divided by what was put in. Who shares the server with others sees theirs too.
 
-use anyhow::{Context, Result, ensure};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
 
 use semel_core::dedup::{Dedup, Hold};
 use semel_core::job::Outcome;
@@ -15,6 +17,9 @@ use crate::rig::{Rig, batches};
 
 /// How long the keys of jobs that are gone are held.
 const WINDOW: Millis = Millis::from_secs(86_400);
+/// How often, and after what pause, it is looked whether a server has come to rest.
+const LOOKS: usize = 100;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(300);
 
 /// Compares an empty store with waiting jobs, with the same jobs made unique, and with keys whose jobs are gone. Of these
 /// the keys themselves are told apart from what else is left of a job for as long as it holds its key.
@@ -53,7 +58,7 @@ fn leave_keys(rig: &Rig, jobs: usize) -> Result<()> {
         rig.block_on(async { rig.complete(rig.claim(size).await?).await })?;
     }
     // Retention is over at once: of a job that has ended only its key is left.
-    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    std::thread::sleep(Duration::from_millis(1_100));
     let request = UpkeepRequest {
         retention: Retention {
             complete: Millis::new(1),
@@ -72,10 +77,24 @@ fn leave_keys(rig: &Rig, jobs: usize) -> Result<()> {
     Ok(())
 }
 
-/// Bytes the servers use, without what connections and the log hold for the moment.
+/// Bytes the servers use once they have come to rest: what was removed before is freed in the background, for seconds if
+/// it was much.
 fn used(run: &Run<'_>) -> Result<i64> {
-    std::thread::sleep(std::time::Duration::from_millis(300));
-    let mut sum = 0;
+    let mut before = i64::MAX;
+    for _ in 0..LOOKS {
+        std::thread::sleep(BETWEEN_LOOKS);
+        let (used, is_freeing) = look(run)?;
+        if !is_freeing && used >= before {
+            return Ok(used);
+        }
+        before = used;
+    }
+    bail!("the memory of the server does not come to rest; hint: measure on one that nobody else uses")
+}
+
+/// Bytes the servers use, without what connections and the log hold for the moment, and whether they still free some.
+fn look(run: &Run<'_>) -> Result<(i64, bool)> {
+    let (mut used, mut pending) = (0, 0);
     for info in run.bench.block_on(run.raw.info())? {
         let fact = |name: &str| -> Result<i64> {
             let found = info
@@ -84,7 +103,8 @@ fn used(run: &Run<'_>) -> Result<i64> {
             let number = found.and_then(|value| value.trim().parse().ok());
             number.with_context(|| format!("the server does not say its {name}"))
         };
-        sum += fact("used_memory")? - fact("mem_clients_normal")? - fact("mem_aof_buffer")?;
+        used += fact("used_memory")? - fact("mem_clients_normal")? - fact("mem_aof_buffer")?;
+        pending += fact("lazyfree_pending_objects")?;
     }
-    Ok(sum)
+    Ok((used, pending > 0))
 }
