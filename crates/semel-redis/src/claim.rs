@@ -1,5 +1,7 @@
 //! Leasing due jobs, best first.
 
+use std::collections::HashSet;
+
 use redis::Value;
 
 use semel_core::error::StoreError;
@@ -11,9 +13,10 @@ use semel_core::store::{ClaimRequest, Claimed};
 use semel_core::time::Timestamp;
 
 use crate::head::Head;
-use crate::jobs::{parse_member, score, unless_damaged};
+use crate::jobs::{self, parse_member, score, unless_damaged};
 use crate::keys::Id;
 use crate::link::answer;
+use crate::pack;
 use crate::records::Claim;
 use crate::tx::{Slot, Tx};
 
@@ -175,29 +178,44 @@ impl Tx<'_> {
 
     /// The best places over all lanes that may be taken from, so many at most.
     async fn best(&self, request: &ClaimRequest, most: usize) -> Result<Vec<Place>, StoreError> {
-        let places = self.open_places(&request.queues, &request.tasks).await?;
-        if places.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut ask = redis::pipe();
-        for (lane, priority) in &places {
-            ask.cmd("ZRANGEBYSCORE")
-                .arg(self.names().ready(*lane, *priority))
-                .arg("-inf")
-                .arg(self.now.as_millis())
-                .arg("WITHSCORES")
-                .arg("LIMIT")
-                .arg(0)
-                .arg(most);
-        }
-        let answers = self.look(&ask).await?;
-        let mut best = Vec::new();
-        for ((_, priority), answer) in places.iter().zip(answers) {
-            for (member, run_at) in answer::pairs(answer)? {
-                best.push((-i16::from(*priority), answer::parse(&run_at)?, member));
+        /// Members read of each at first: one may stand for many jobs.
+        const FIRST: usize = 16;
+        let mut open = self.open_places(&request.queues, &request.tasks).await?;
+        let (mut best, mut from, mut count) = (Vec::new(), 0, FIRST);
+        while !open.is_empty() {
+            let mut ask = redis::pipe();
+            for (lane, priority) in &open {
+                ask.cmd("ZRANGEBYSCORE")
+                    .arg(self.names().ready(*lane, *priority))
+                    .arg("-inf")
+                    .arg(self.now.as_millis())
+                    .arg("WITHSCORES")
+                    .arg("LIMIT")
+                    .arg(from)
+                    .arg(count);
             }
+            let mut unread = Vec::new();
+            for ((lane, priority), answer) in open.into_iter().zip(self.look(&ask).await?) {
+                let (members, before) = (answer::pairs(answer)?, best.len());
+                for (member, run_at) in &members {
+                    let run_at = answer::parse(run_at)?;
+                    let jobs = pack::jobs_in(member).unwrap_or_default();
+                    best.extend(
+                        jobs.iter()
+                            .map(|(seq, id)| (-i16::from(priority), run_at, jobs::member(*seq, id).to_vec())),
+                    );
+                }
+                if members.len() == count && best.len() - before < most {
+                    unread.push((lane, priority));
+                }
+            }
+            open = unread;
+            (from, count) = (from + count, count * 2);
         }
         best.sort_unstable();
+        // Read in several parts: who has moved meanwhile may have been met twice.
+        let mut met = HashSet::with_capacity(best.len());
+        best.retain(|(.., member)| met.insert(member.clone()));
         best.truncate(most);
         Ok(best)
     }

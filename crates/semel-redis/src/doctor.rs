@@ -14,9 +14,10 @@ use semel_core::store::Finding;
 use crate::claim::{batch_of, parse_place};
 use crate::head::{Head, Held};
 use crate::inspect::Source;
-use crate::jobs::{is_rare, ready_member, score};
+use crate::jobs::{self, is_rare, ready_member, score};
 use crate::keys::{Id, Keys, LAPSE_SPAN};
 use crate::link::answer;
+use crate::pack;
 use crate::shard::Shard;
 use crate::tx::{Slot, Tx, Written};
 
@@ -55,6 +56,15 @@ pub async fn examine(shard: &Shard, repair: bool) -> Result<Vec<Finding>, StoreE
         }));
     }
     Ok(findings(&wrongs, |_| false))
+}
+
+fn misplaced(about: String, mends: Vec<Mend>) -> Wrong {
+    Wrong {
+        invariant: "I8",
+        what: "places in the order of dispatch without a job that waits there",
+        about,
+        mends,
+    }
 }
 
 /// One line per kind, with how many there are and one of them.
@@ -197,27 +207,27 @@ impl Tx<'_> {
             let mut ask = redis::pipe();
             ask.cmd("ZRANGE").arg(&ready).arg(0).arg(-1).arg("WITHSCORES");
             for (member, run_at) in answer::pairs(self.look(&ask).await?.remove(0))? {
-                let found = expected.remove(&(lane, priority, member.clone()));
-                let id = crate::claim::job_of(&member);
-                let fits = found == Some(answer::parse(&run_at)?) && listed.contains(&(lane, priority));
-                if fits || id.is_some_and(|id| void.contains(&id)) {
+                let Some(jobs) = pack::jobs_in(&member) else {
+                    let about = format!("{member:?}");
+                    let gone = mend_with("ZREM", &ready, vec![member]);
+                    wrongs.push(misplaced(about, vec![gone]));
                     continue;
-                }
-                let about = id.map_or_else(|| format!("{member:?}"), |id| self.about(&id));
-                let place = format!("{lane}:{priority}").into_bytes();
-                let mends = match found {
-                    Some(run_at) => vec![
-                        mend_with("ZADD", &ready, vec![score(run_at), member]),
-                        mend_with("SADD", &keys.places(), vec![place]),
-                    ],
-                    None => vec![mend_with("ZREM", &ready, vec![member])],
                 };
-                wrongs.push(Wrong {
-                    invariant: "I8",
-                    what: "places in the order of dispatch without a job that waits there",
-                    about,
-                    mends,
-                });
+                for (seq, id) in jobs {
+                    let member = jobs::member(seq, &id).to_vec();
+                    let found = expected.remove(&(lane, priority, member.clone()));
+                    let fits = found == Some(answer::parse(&run_at)?) && listed.contains(&(lane, priority));
+                    if fits || void.contains(&id) {
+                        continue;
+                    }
+                    let place = format!("{lane}:{priority}").into_bytes();
+                    let mut mends = vec![mend_with("@take", &ready, vec![run_at.clone(), member.clone()])];
+                    if let Some(run_at) = found {
+                        mends.push(mend_with("@place", &ready, vec![score(run_at), member]));
+                        mends.push(mend_with("SADD", &keys.places(), vec![place]));
+                    }
+                    wrongs.push(misplaced(self.about(&id), mends));
+                }
             }
         }
         for ((lane, priority, member), run_at) in expected {
@@ -229,7 +239,7 @@ impl Tx<'_> {
                     .map(|id| self.about(&id))
                     .unwrap_or_default(),
                 mends: vec![
-                    mend_with("ZADD", &keys.ready(lane, priority), vec![score(run_at), member]),
+                    mend_with("@place", &keys.ready(lane, priority), vec![score(run_at), member]),
                     mend_with("SADD", &keys.places(), vec![place]),
                 ],
             });

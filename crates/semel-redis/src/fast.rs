@@ -13,7 +13,7 @@ pub mod submit;
 
 use std::sync::Arc;
 
-use redis::{Cmd, Value};
+use redis::{Cmd, Pipeline, Value};
 
 use semel_core::error::StoreError;
 use semel_core::time::Timestamp;
@@ -91,8 +91,15 @@ fn believed_unless(call: &mut Cmd, trusted: bool, moment: Moment, version: i64) 
 
 /// Sends a call and reads what the script said.
 async fn ask(shard: &Shard, doing: &str, call: Cmd) -> Result<Said, StoreError> {
+    let mut calls = redis::pipe();
+    calls.add_command(call);
+    ask_all(shard, doing, &calls).await
+}
+
+/// The same of a transaction that begins with the call.
+async fn ask_all(shard: &Shard, doing: &str, calls: &Pipeline) -> Result<Said, StoreError> {
     let asked = shard.time.ask();
-    let answer = match shard.write(doing, call).await {
+    let answer = match shard.write(doing, calls).await {
         // What writes nothing can be answered even by a server without room.
         Err(StoreError::Full { .. }) => return Ok(Said::Long),
         other => other?,

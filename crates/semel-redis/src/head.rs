@@ -12,6 +12,10 @@ use crate::keys::Id;
 use crate::name::Trail;
 
 const VERSION: u8 = 3;
+/// How a head begins of which only the turn is written: the rest is where it was born, in the record of what the job is.
+pub const SHORT: u8 = 6;
+/// What stands in front of the turn of a head that has its rest.
+pub const WHOLE: u8 = VERSION;
 /// How the head of a job begins that waits, was never leased, and has its key, if it has one, in a way that neither a
 /// lease nor time changes before its end.
 pub const FRESH: [u8; 3] = [VERSION, Phase::Waiting as u8, 0];
@@ -170,6 +174,32 @@ impl Head {
         Some(out)
     }
 
+    /// A job from what is kept of it: its head, its record of birth, or both; none if neither tells how it fares.
+    pub fn read(id: Id, head: Option<&[u8]>, spec: Option<&[u8]>) -> Result<Option<Self>, StoreError> {
+        let Some(bytes) = head.filter(|bytes| is_short(bytes)) else {
+            return match (head, spec) {
+                (Some(head), _) => Head::decode(id, head).map(Some),
+                (None, Some(spec)) => Head::born(id, spec),
+                (None, None) => Ok(None),
+            };
+        };
+        let born = spec.map(|spec| Head::born(id, spec)).transpose()?.flatten();
+        let born = born.ok_or_else(|| StoreError::corrupt("a job without a birth"))?;
+        let (mut from, phase) = Head::begin(bytes)?;
+        let mut head = born;
+        head.life.phase = phase;
+        head.decode_turn(&mut from)?;
+        Ok(Some(head))
+    }
+
+    /// What is known of a job beside its life, from its head alone.
+    pub fn marks_in(id: Id, bytes: &[u8]) -> Result<Marks, StoreError> {
+        let (mut from, phase) = Head::begin(bytes)?;
+        let mut head = Head::nothing(id, phase);
+        head.decode_turn(&mut from)?;
+        Ok(head.marks)
+    }
+
     /// The head in a record of birth; none in another record.
     pub fn born(id: Id, bytes: &[u8]) -> Result<Option<Self>, StoreError> {
         if !is_birth(bytes) {
@@ -182,9 +212,9 @@ impl Head {
         Ok(Some(head))
     }
 
-    /// See [`Head::turn`].
+    /// See [`Head::turn`]. Whether the rest follows or is where the job was born is said in front of it.
     pub fn turn_bytes(&self) -> Vec<u8> {
-        self.turn().done()
+        self.turn().done().split_off(1)
     }
 
     /// A job to which nothing has happened and that has nothing: what a lease makes of its turn it makes of that of
@@ -250,16 +280,9 @@ impl Head {
             && self.worker.is_none()
     }
 
-    /// Whether neither a lease nor time changes what it has of its key for as long as it has not ended.
+    /// See [`is_lasting`].
     pub fn is_lasting(&self) -> bool {
-        self.life.holding.as_ref().is_none_or(|holding| {
-            holding.freed
-                || match holding.hold.kind {
-                    HoldKind::UntilStarted => false,
-                    HoldKind::UntilFinished => holding.expires_at.is_none(),
-                    HoldKind::Window | HoldKind::Forever => true,
-                }
-        })
+        is_lasting(&self.life)
     }
 
     /// What is as usual takes no room, moments are told by how far they are from the one in the id.
@@ -382,18 +405,25 @@ impl Head {
     }
 
     /// A head from its bytes.
-    pub fn decode(id: Id, bytes: &[u8]) -> Result<Self, StoreError> {
-        let mut from = Reader::new(bytes, VERSION, "the head of a job")?;
-        let phase = from.one_of(&Phase::ALL)?;
+    fn decode(id: Id, bytes: &[u8]) -> Result<Self, StoreError> {
+        let (mut from, phase) = Head::begin(bytes)?;
         let mut head = Head::nothing(id, phase);
-        if from.byte()? & 1 != 0 {
-            head.decode_turn(&mut from)?;
-        }
+        head.decode_turn(&mut from)?;
         head.decode_rest(&mut from)?;
         Ok(head)
     }
 
+    fn begin(bytes: &[u8]) -> Result<(Reader<'_>, Phase), StoreError> {
+        let version = if is_short(bytes) { SHORT } else { VERSION };
+        let mut from = Reader::new(bytes, version, "the head of a job")?;
+        let phase = from.one_of(&Phase::ALL)?;
+        Ok((from, phase))
+    }
+
     fn decode_turn(&mut self, from: &mut Reader<'_>) -> Result<(), StoreError> {
+        if from.byte()? & 1 == 0 {
+            return Ok(());
+        }
         let life = &mut self.life;
         life.settled = match from.byte()? {
             0 => None,
@@ -456,6 +486,18 @@ impl Head {
     }
 }
 
+/// Whether neither a lease nor time changes what a job has of its key for as long as it has not ended.
+pub fn is_lasting(life: &Life) -> bool {
+    life.holding.as_ref().is_none_or(|holding| {
+        holding.freed
+            || match holding.hold.kind {
+                HoldKind::UntilStarted => false,
+                HoldKind::UntilFinished => holding.expires_at.is_none(),
+                HoldKind::Window | HoldKind::Forever => true,
+            }
+    })
+}
+
 /// Until when a job holds its key if nothing is written: where [`Holding::is_held`] changes with time alone.
 pub fn held(life: &Life) -> Held {
     let Some(holding) = life.holding.as_ref().filter(|holding| !holding.freed) else {
@@ -489,6 +531,11 @@ fn lapses(life: &Life, expires: Timestamp) -> Timestamp {
         Some(until) if before => expires.max(until),
         _ => expires,
     }
+}
+
+/// Whether the rest of a head is where its job was born.
+pub fn is_short(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&SHORT)
 }
 
 /// Whether a record of what a job is begins with its head.
@@ -662,6 +709,38 @@ mod tests {
             assert_eq!(birth[0] == BORN, born.is_lasting());
             assert_eq!(born.encode().starts_with(&FRESH), born.is_lasting());
             assert_eq!(Head::born(born.id, &born.encode()).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn a_short_head_is_read_with_the_birth_of_its_job() {
+        for hold in holds() {
+            let born = Head {
+                version: 0,
+                marks: Marks::default(),
+                worker: None,
+                ..head(hold)
+            };
+            let birth = born.birth(0).expect("it is short").done();
+            let leased = Head {
+                life: lifecycle::lease(&born.life, 7, at(1_200), at(1_100)),
+                version: 1,
+                marks: Marks {
+                    output: true,
+                    ..Marks::default()
+                },
+                worker: Some(Name::new("bob").unwrap()),
+                ..born.clone()
+            };
+            if !born.differs_in_turn_only(&leased) {
+                continue;
+            }
+            let short = [&[SHORT], leased.turn_bytes().as_slice()].concat();
+            let read = |spec| Head::read(born.id, Some(short.as_slice()), spec);
+            assert_eq!(read(Some(birth.as_slice())).unwrap(), Some(leased.clone()));
+            assert_eq!(Head::marks_in(born.id, &short).unwrap(), leased.marks);
+            assert!(read(None).is_err(), "half of it is not taken for all");
+            assert!(read(Some(&born.encode())).is_err());
         }
     }
 

@@ -12,7 +12,7 @@ use semel_core::store::log_feed;
 use semel_core::view::JobError;
 
 use crate::claim::batch_of;
-use crate::head::{Head, Held};
+use crate::head::{self, Head, Held};
 use crate::keys::{self, Id, Keys, LAPSE_SPAN};
 use crate::link::answer;
 use crate::records::{self, Claim, Spec};
@@ -170,15 +170,25 @@ impl Tx<'_> {
 
     /// A job, even if its queue was removed.
     pub async fn stored(&mut self, id: &Id) -> Result<Option<Head>, StoreError> {
-        let slot = Slot::head(self.names(), id);
-        if let Some(bytes) = self.get(&slot).await? {
-            return Head::decode(*id, bytes).map(Some);
+        let keys = self.names();
+        let (head, spec) = (Slot::head(keys, id), Slot::spec(keys, id));
+        let found = self.head_of(id, &head, &spec).await;
+        if !matches!(found, Err(StoreError::Corrupt { .. })) {
+            return found;
         }
-        // Nothing has happened to it since it was born, if it was.
-        let slot = Slot::spec(self.names(), id);
-        self.rests_on(slot.clone());
-        let birth = self.get(&slot).await?.map(|bytes| Head::born(*id, bytes));
-        Ok(birth.transpose()?.flatten())
+        // The two may have been read at two moments, between which it was written.
+        self.read_again(&[head.clone(), spec.clone()]).await?;
+        self.head_of(id, &head, &spec).await
+    }
+
+    async fn head_of(&mut self, id: &Id, head: &Slot, spec: &Slot) -> Result<Option<Head>, StoreError> {
+        let head = self.get(head).await?.map(<[u8]>::to_vec);
+        if head.as_ref().is_some_and(|bytes| !head::is_short(bytes)) {
+            return Head::read(*id, head.as_deref(), None);
+        }
+        // Nothing has happened to it since it was born, if it was, or nothing that touches more than its turn.
+        self.rests_on(spec.clone());
+        Head::read(*id, head.as_deref(), self.get(spec).await?)
     }
 
     /// A job; none if its queue was removed.
@@ -461,7 +471,7 @@ impl Tx<'_> {
             Spot::Ready(priority, run_at) => {
                 let place = format!("{}:{priority}", head.lane).into_bytes();
                 self.run(
-                    "ZADD",
+                    "@place",
                     keys.ready(head.lane, *priority),
                     vec![score(*run_at), ready_member(head)],
                 );
@@ -481,12 +491,13 @@ impl Tx<'_> {
         let id = head.id.0.to_vec();
         match spot {
             Spot::None => {}
-            Spot::Ready(priority, _) => {
+            Spot::Ready(priority, run_at) => {
                 let (ready, place) = (
                     keys.ready(head.lane, *priority),
                     format!("{}:{priority}", head.lane),
                 );
-                self.run("ZREM", ready.clone(), vec![ready_member(head)]);
+                let member = vec![score(*run_at), ready_member(head)];
+                self.run("@take", ready.clone(), member);
                 self.forget_if_empty(ready, keys.places(), "SREM", place.into_bytes());
             }
             Spot::Leased(_) => self.run("ZREM", keys.leases(), vec![id]),

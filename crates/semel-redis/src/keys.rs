@@ -107,7 +107,8 @@ impl Keys {
         trail.named.unwrap_or_else(|| self.layout.names(self.shard))
     }
 
-    /// Numbers of the shard: `config`, `seq`, `ledger`, `entries`, `document`, `since`, `sweep`.
+    /// Numbers of the shard: `config`, `seq`, `ledger`, `entries`, `document`, `since`, `sweep`; `packed_to`, the moment of
+    /// the last pack in an order of dispatch; `admitting`, within a call of `lua/submit.lua` only.
     pub fn meta(&self) -> String {
         self.name("meta")
     }
@@ -174,7 +175,7 @@ impl Keys {
         self.name("places")
     }
 
-    /// Waiting jobs of a lane and a priority, by run_at, then arrival.
+    /// Waiting jobs of a lane and a priority, by run_at, then arrival; `pack.rs` says what a member is.
     pub fn ready(&self, lane: u32, priority: i8) -> String {
         self.name(&format!("ready:{lane}:{priority}"))
     }
@@ -247,6 +248,17 @@ impl Keys {
     /// What jobs are.
     pub fn specs(&self) -> String {
         self.name("specs")
+    }
+
+    /// The same while new ones are written (`lua/submit.lua`): nothing is kept under this name, but what a call has left
+    /// there that was refused half-way, until the next one.
+    pub fn incoming(&self) -> String {
+        self.name("incoming")
+    }
+
+    /// Those of the new ones that are not to be: within a call only.
+    pub fn left_out(&self) -> String {
+        self.name("left_out")
     }
 
     /// What jobs gave.

@@ -11,7 +11,7 @@ use crate::name::Layout;
 use crate::options::RedisOptions;
 
 /// The layout this crate writes. See `keys.rs`.
-const VERSION: i64 = 5;
+const VERSION: i64 = 6;
 /// The version of lanes and settings in a shard that nobody may use any more: each script and each step looks at it.
 pub const CLOSED: i64 = -1;
 

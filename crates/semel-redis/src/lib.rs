@@ -29,6 +29,7 @@ mod open;
 mod open_calls;
 mod options;
 mod owners;
+mod pack;
 mod raw;
 mod records;
 mod reshard;

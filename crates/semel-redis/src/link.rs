@@ -251,8 +251,8 @@ impl Link {
                 self.load(&mut wire).await?;
                 pipeline.query_async(&mut wire).await
             }
-            // A server without room takes no transaction, not even one that only reads, as all of them do here.
-            Err(error) if pipeline.is_transaction() && has_no_room(&error) => {
+            // A server without room takes no transaction, not even one that only reads.
+            Err(error) if pipeline.is_transaction() && has_no_room(&error) && !writes(pipeline) => {
                 self.read(pipeline, &mut wire).await
             }
             Err(error) => {
@@ -517,6 +517,12 @@ fn has_no_room(error: &RedisError) -> bool {
     says(error, "OOM") || server_kind(error) == Some(ServerErrorKind::ExecAbort)
 }
 
+/// Whether a transaction writes: the only one that does begins with a script.
+fn writes(transaction: &Pipeline) -> bool {
+    let first = transaction.cmd_iter().next();
+    first.is_some_and(|command| command.args_iter().next() == Some(redis::Arg::Simple(b"EVALSHA")))
+}
+
 /// Whether the user may not do this.
 fn is_forbidden(error: &RedisError) -> bool {
     server_kind(error) == Some(ServerErrorKind::NoPerm)
@@ -569,7 +575,9 @@ pub fn concerns_all(error: &StoreError) -> bool {
 
 /// What a caller is told.
 fn failed(doing: &str, error: RedisError) -> StoreError {
-    if says(&error, "OOM") || says(&error, "MISCONF") {
+    // Of a transaction that was given up it is not known why: whoever asks in another way will be told.
+    let given_up = server_kind(&error) == Some(ServerErrorKind::ExecAbort);
+    if given_up || says(&error, "OOM") || says(&error, "MISCONF") {
         return StoreError::Full {
             doing: doing.to_owned(),
         };

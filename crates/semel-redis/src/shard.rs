@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use redis::{Cmd, Value};
+use redis::{Pipeline, Value};
 
 use semel_core::error::StoreError;
 use semel_core::ids::{JobId, Name};
@@ -183,11 +183,12 @@ impl Shard {
         Ok((by < wanted as i64).then_some(Unacknowledged { by, wanted, within }))
     }
 
-    /// Calls a script that knows by itself what it has done before.
-    pub async fn write(&self, doing: &str, call: Cmd) -> Result<Value, StoreError> {
-        let mut ask = redis::pipe();
-        ask.add_command(call);
-        Ok(self.link.ask(doing, &ask).await?.remove(0))
+    /// Calls a script that knows by itself what it has done before, or sends a transaction that begins with such a call;
+    /// gives the answer of the script.
+    pub async fn write(&self, doing: &str, calls: &Pipeline) -> Result<Value, StoreError> {
+        let answers = self.link.ask(doing, calls).await?;
+        let first = answers.into_iter().next();
+        first.ok_or_else(|| StoreError::corrupt("no answer to a call"))
     }
 
     /// Whether fields are as they were read.

@@ -17,6 +17,7 @@ use crate::codec::{Reader, Writer};
 use crate::jobs::score;
 use crate::keys::LAPSE_SPAN;
 use crate::link::answer;
+use crate::pack;
 use crate::tx::{Slot, Tx};
 
 const VERSION: u8 = 1;
@@ -98,7 +99,7 @@ impl Tx<'_> {
         ask.atomic();
         ask.cmd("HGETALL").arg(keys.counts());
         ask.cmd("HGETALL").arg(keys.baseline());
-        ask.cmd("HGET").arg(keys.meta()).arg("since");
+        ask.cmd("HMGET").arg(keys.meta()).arg("since").arg("packed_to");
         ask.cmd("HGETALL").arg(keys.lapses());
         ask.cmd("HGETALL").arg(keys.lapse(span));
         ask.cmd("SMEMBERS").arg(keys.places());
@@ -111,11 +112,12 @@ impl Tx<'_> {
             .map_err(|_| StoreError::corrupt("an answer of another length"))?;
         let (numbers, guard) = read_numbers(counts)?;
         let (baseline, _) = read_numbers(baseline)?;
-        let waiting = self.waiting_by_lane(places).await?;
+        let [since, packed_to] = <[Vec<u8>; 2]>::try_from(answer::all_bytes(since)?)
+            .map_err(|_| StoreError::corrupt("an answer of another length"))?;
+        let told = |text: Vec<u8>| (!text.is_empty()).then(|| answer::parse(&text)).transpose();
+        let (since, packed_to) = (told(since)?, told(packed_to)?);
+        let waiting = self.waiting_by_lane(places, packed_to.unwrap_or(0)).await?;
         let mut active_keys = self.lapsing(lapses, span)? + self.lapsing(lapse, self.now.as_millis())?;
-        let since = answer::bytes(since)?
-            .map(|bytes| answer::parse(&bytes))
-            .transpose()?;
         let (mut raw, mut totals, mut jobs) = (Counts::default(), Counts::default(), BTreeMap::new());
         let mut lanes: BTreeMap<(Name, Name), LaneStats> = BTreeMap::new();
         for (number, lane) in (0u32..).zip(&self.config.lanes) {
@@ -181,7 +183,13 @@ impl Tx<'_> {
         Ok(sum)
     }
 
-    async fn waiting_by_lane(&self, places: Value) -> Result<HashMap<u32, Waiting>, StoreError> {
+    /// Packs are due when they are made, so members that are not due stand for one job each; but where the clock was
+    /// set back, up to the moment of the last pack.
+    async fn waiting_by_lane(
+        &self,
+        places: Value,
+        packed_to: i64,
+    ) -> Result<HashMap<u32, Waiting>, StoreError> {
         let places = answer::all_bytes(places)?;
         let places: Vec<(u32, i8)> = places.iter().filter_map(|place| parse_place(place)).collect();
         let mut waiting: HashMap<u32, Waiting> = HashMap::new();
@@ -193,12 +201,23 @@ impl Tx<'_> {
         for (lane, priority) in &places {
             let ready = self.names().ready(*lane, *priority);
             ask.cmd("ZCOUNT").arg(&ready).arg(format!("({now}")).arg("+inf");
+            if packed_to > now {
+                ask.cmd("ZRANGEBYSCORE")
+                    .arg(&ready)
+                    .arg(format!("({now}"))
+                    .arg(packed_to);
+            }
             ask.cmd("ZRANGE").arg(&ready).arg(0).arg(0).arg("WITHSCORES");
         }
         let mut answers = self.look(&ask).await?.into_iter();
         for (lane, _) in places {
             let lane = waiting.entry(lane).or_default();
             lane.scheduled += answer::number(answers.next().unwrap_or(Value::Nil))?;
+            if packed_to > now {
+                let members = answer::all_bytes(answers.next().unwrap_or(Value::Nil))?;
+                let others = members.iter().map(|member| pack::count(member) as i64 - 1);
+                lane.scheduled += others.sum::<i64>();
+            }
             let first = answer::pairs(answers.next().unwrap_or(Value::Nil))?;
             let first = first
                 .first()

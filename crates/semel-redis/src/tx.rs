@@ -17,6 +17,7 @@ use semel_core::lifecycle;
 use semel_core::time::Timestamp;
 
 use crate::config::{Config, encode_lane};
+use crate::head;
 use crate::keys::{Id, Keys};
 use crate::layout;
 use crate::link::answer;
@@ -204,7 +205,25 @@ impl<'s> Tx<'s> {
             shard.believe(|belief| belief.arrived(seq));
         }
         tx.learn(&wanted, answers)?;
+        tx.load_births_of(&wanted).await?;
         Ok(tx)
+    }
+
+    /// Where only the turn of a head is written, the rest of it is in what the job is.
+    async fn load_births_of(&mut self, heads: &[Slot]) -> Result<(), StoreError> {
+        let is_short = |slot: &&Slot| {
+            let read = self
+                .slots
+                .get(*slot)
+                .and_then(|entry| entry.read.as_ref()?.as_deref());
+            slot.head && read.is_some_and(head::is_short)
+        };
+        let short = heads.iter().filter(is_short);
+        let births: Vec<Slot> = short
+            .filter_map(|slot| slot.field.as_slice().try_into().ok())
+            .map(|id| Slot::spec(&self.shard.keys, &Id(id)))
+            .collect();
+        self.read_slots(births).await
     }
 
     fn learn(&mut self, slots: &[Slot], answers: impl Iterator<Item = Value>) -> Result<(), StoreError> {
@@ -223,6 +242,24 @@ impl<'s> Tx<'s> {
 
     /// Reads fields that are not known yet, all at once.
     pub async fn load(&mut self, slots: Vec<Slot>) -> Result<(), StoreError> {
+        let heads: Vec<Slot> = slots.iter().filter(|slot| slot.head).cloned().collect();
+        self.read_slots(slots).await?;
+        self.load_births_of(&heads).await
+    }
+
+    /// Reads fields once more, in one instant, unless this step has written them.
+    pub async fn read_again(&mut self, slots: &[Slot]) -> Result<(), StoreError> {
+        for slot in slots {
+            if let Some(entry) = self.slots.get_mut(slot)
+                && entry.written.is_none()
+            {
+                entry.read = None;
+            }
+        }
+        self.read_slots(slots.to_vec()).await
+    }
+
+    async fn read_slots(&mut self, slots: Vec<Slot>) -> Result<(), StoreError> {
         let unknown = |slot: &Slot| {
             self.slots
                 .get(slot)
@@ -575,7 +612,7 @@ fn is_a_set(name: &str) -> bool {
 fn can_grow(name: &str) -> bool {
     matches!(
         name,
-        "HSET" | "HDEL" | "ZADD" | "ZREM" | "SADD" | "SREM" | "RPUSH"
+        "HSET" | "HDEL" | "ZADD" | "ZREM" | "SADD" | "SREM" | "RPUSH" | "@take"
     )
 }
 

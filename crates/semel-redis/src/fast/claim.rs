@@ -18,9 +18,9 @@ use super::belief::{Leased, Together};
 use super::{Moment, Said, ask, believed, config};
 use crate::claim::{batch_member, parse_place};
 use crate::config::Config;
-use crate::head::{BORN, FRESH, Head};
+use crate::head::{self, BORN, FRESH, Head};
 use crate::inspect::{Parts, show};
-use crate::jobs::{parse_member, unless_damaged};
+use crate::jobs::unless_damaged;
 use crate::keys::Id;
 use crate::link::answer;
 use crate::records::{Claim, Spec};
@@ -28,6 +28,8 @@ use crate::shard::Shard;
 
 /// Orders of dispatch that are taken from at once; of more, the long way is not much longer.
 const ORDERS: usize = 64;
+/// Of so many jobs the script gives what they are; of more it is cheaper to ask for that without a script.
+const WHOLE: usize = 8;
 
 /// What all leases of a claim have in common.
 struct Lease<'a> {
@@ -74,7 +76,7 @@ pub async fn claim(shard: &Shard, request: &ClaimRequest) -> Result<Option<Vec<C
         let turn = lease.of(&Head::fresh()).turn_bytes();
         let call = call(shard, &config, &lease, &turn, &places, &orders);
         match ask(shard, "claiming", call).await? {
-            Said::Done(rest) => return given(shard, &config, &lease, turn, rest).map(Some),
+            Said::Done(rest) => return given(shard, &config, &lease, turn, rest).await.map(Some),
             Said::Places(found) => {
                 let found = answer::all_bytes(Value::Array(found))?;
                 shard.believe(|belief| belief.places = found.into_iter().collect());
@@ -136,7 +138,7 @@ fn call(
     call.arg(&token.0)
         .arg(lease.request.max)
         .arg([&[BORN], FRESH.as_slice()].concat())
-        .arg(turn)
+        .arg([&[head::SHORT, head::WHOLE], turn].concat())
         .arg(kept.encode())
         .arg(lease.until.as_millis())
         .arg(forget_at.as_millis())
@@ -146,7 +148,7 @@ fn call(
         all.extend_from_slice(place);
         all.push(b',');
     }
-    call.arg(places.len()).arg(all);
+    call.arg(places.len()).arg(all).arg(WHOLE);
     for (lane, priority) in orders {
         call.arg(*priority)
             .arg(format!("{lane}:{priority}"))
@@ -156,7 +158,7 @@ fn call(
     call
 }
 
-fn given(
+async fn given(
     shard: &Shard,
     config: &Config,
     lease: &Lease<'_>,
@@ -164,17 +166,19 @@ fn given(
     rest: Vec<Value>,
 ) -> Result<Vec<Claimed>, StoreError> {
     let mut rest = rest.into_iter();
-    let given = answer::all_bytes(rest.next().unwrap_or(Value::Nil))?;
+    let mut given = answer::all_bytes(rest.next().unwrap_or(Value::Nil))?;
     let empty = answer::all_bytes(rest.next().unwrap_or(Value::Nil))?;
-    let (jobs, _) = given.as_chunks::<3>();
+    let (jobs, _) = given.as_chunks_mut::<3>();
+    add_specs(shard, jobs).await?;
     let together = Arc::new(Together {
         turn,
         member: batch_member(&Id::from(lease.request.token)),
         left: AtomicUsize::new(jobs.len()),
     });
     let (mut claims, mut leased) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
-    for [member, head, spec] in jobs {
-        let (_, id) = parse_member(member).ok_or_else(|| StoreError::corrupt("a place that is no job's"))?;
+    for [id, head, spec] in jobs {
+        let id = <[u8; 16]>::try_from(id.as_slice());
+        let id = Id(id.map_err(|_| StoreError::corrupt("a place that is no job's"))?);
         // One that is damaged is leased like the others, and nobody gets it.
         let one = one_given(shard, config, lease, id, (head, spec)).map(Some);
         let Some((head, claimed)) = unless_damaged(&id, one)? else {
@@ -196,6 +200,25 @@ fn given(
     Ok(claims)
 }
 
+/// Asks for what leased jobs are, where the script has not said it. Nobody else changes that, or takes them away, but
+/// whoever removes their queue.
+async fn add_specs(shard: &Shard, jobs: &mut [[Vec<u8>; 3]]) -> Result<(), StoreError> {
+    let mut lacking: Vec<&mut [Vec<u8>; 3]> = jobs.iter_mut().filter(|[.., spec]| spec.is_empty()).collect();
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    let mut ask = redis::pipe();
+    let read = ask.cmd("HMGET").arg(shard.keys.specs());
+    for [id, ..] in &lacking {
+        read.arg(id);
+    }
+    let found = answer::all_bytes(shard.link.ask("reading what was leased", &ask).await?.remove(0))?;
+    for ([.., spec], found) in lacking.iter_mut().zip(found) {
+        *spec = found;
+    }
+    Ok(())
+}
+
 /// A job as it was leased, from its head and what it is before.
 fn one_given(
     shard: &Shard,
@@ -204,10 +227,8 @@ fn one_given(
     id: Id,
     (head, spec): (&[u8], &[u8]),
 ) -> Result<(Head, Claimed), StoreError> {
-    let before = match head.is_empty() {
-        true => Head::born(id, spec)?.ok_or_else(|| StoreError::corrupt("a job without a head"))?,
-        false => Head::decode(id, head)?,
-    };
+    let before = Head::read(id, Some(head).filter(|head| !head.is_empty()), Some(spec))?;
+    let before = before.ok_or_else(|| StoreError::corrupt("a job without a head"))?;
     let head = lease.of(&before);
     debug_assert!(before.differs_in_turn_only(&head), "{before:?} {head:?}");
     let (spec, now) = (Spec::decode(spec)?, lease.moment.now);

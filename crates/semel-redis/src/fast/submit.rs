@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use redis::{Cmd, Value};
+use redis::{Cmd, Pipeline, Value};
 
 use semel_core::admission::{self, Decision};
 use semel_core::error::StoreError;
@@ -20,14 +20,15 @@ use semel_core::submission::{Policy, Prepared, Submission};
 use semel_core::view::HolderView;
 
 use super::belief::Belief;
-use super::{Moment, Said, ask, believed, believed_for_now, config};
+use super::{Moment, Said, ask_all, believed, believed_for_now, config};
 use crate::config::Config;
-use crate::head::{Head, Held, Marks};
+use crate::head::{Head, Held, Marks, is_lasting};
 use crate::jobs::{born_tallies, member};
 use crate::keys::{Id, Keys};
 use crate::link::answer;
 use crate::name::Trail;
 use crate::open_calls::OpenItem;
+use crate::pack;
 use crate::records::{Owner, Spec};
 use crate::route;
 use crate::shard::Shard;
@@ -42,6 +43,8 @@ pub struct Judged {
     pub answers: Vec<Option<Submitted>>,
     /// The numbers of arrival that were drawn for them, where they were.
     pub seqs: Vec<Option<i64>>,
+    /// Whose id or token is known.
+    known: HashSet<usize>,
 }
 
 /// What came of sending all of it once.
@@ -78,6 +81,8 @@ struct Kind {
     priority: i8,
     keyed: bool,
     held: Held,
+    /// They may share a pack: they are due, and neither a lease nor time changes what they have of their keys.
+    packs: bool,
 }
 
 struct Batch<'a> {
@@ -98,6 +103,7 @@ pub async fn submit(shard: &Shard, items: &mut [&mut OpenItem]) -> Result<Judged
     let mut judged = Judged {
         answers: items.iter().map(|_| None).collect(),
         seqs: vec![None; items.len()],
+        known: HashSet::new(),
     };
     // Once more if something was believed wrongly, which the server has told.
     if let Some(config) = config(shard) {
@@ -198,6 +204,7 @@ async fn round(
         let called = called?;
         again |= called.again;
         written |= called.written;
+        judged.known.extend(called.known);
         for (place, answer) in called.answers {
             judged.answers[place] = Some(answer);
         }
@@ -243,7 +250,8 @@ fn sorted<'a>(
             .key
             .as_ref()
             .is_none_or(|key| met.digests.insert(key.digest));
-        let is_settled = judged.answers[place].is_some() || judged.seqs[place].is_some();
+        let is_settled =
+            judged.answers[place].is_some() || judged.seqs[place].is_some() || judged.known.contains(&place);
         if !first || !free || is_settled {
             continue;
         }
@@ -263,7 +271,28 @@ fn sorted<'a>(
             }),
         }
     }
+    // Nobody may stand between the first and the last of a pack.
+    let mixed: Vec<bool> = batches.iter().map(|batch| batch.is_mixed(&batches)).collect();
+    for (batch, mixed) in batches.iter_mut().zip(mixed) {
+        batch.kind.packs &= !mixed;
+    }
     batches
+}
+
+impl Batch<'_> {
+    /// Whether another batch has a job between the first and the last of this one, in the same order of dispatch.
+    fn is_mixed(&self, batches: &[Batch<'_>]) -> bool {
+        let (Some(first), Some(last)) = (self.jobs.first(), self.jobs.last()) else {
+            return false;
+        };
+        let own = first.place..=last.place;
+        let there = |batch: &&Batch<'_>| {
+            let Kind { lane, priority, .. } = batch.kind;
+            (lane, priority) == (self.kind.lane, self.kind.priority) && batch.kind != self.kind
+        };
+        let mut others = batches.iter().filter(there).flat_map(|batch| &batch.jobs);
+        others.any(|job| own.contains(&job.place))
+    }
 }
 
 /// What core makes of a submission whose key is free.
@@ -306,6 +335,7 @@ fn judge<'a>(
         priority: life.priority,
         keyed: life.holding.is_some(),
         held: crate::head::held(&life),
+        packs: life.run_at == moment.now && is_lasting(&life),
     };
     let new = New {
         place,
@@ -334,6 +364,8 @@ struct Called {
     written: bool,
     /// Places and the numbers of arrival that are drawn for them.
     drawn: Vec<(usize, i64)>,
+    /// Places of those whose id or token is known: because of them nothing was written.
+    known: Vec<usize>,
 }
 
 impl Context<'_> {
@@ -354,11 +386,12 @@ impl Context<'_> {
             again: false,
             written: false,
             drawn: Vec::new(),
+            known: Vec::new(),
         };
-        let Some(call) = self.call(kind, jobs, &places, &place, signals) else {
+        let Some(calls) = self.calls(kind, jobs, &places, &place, signals) else {
             return Ok(called);
         };
-        let said = ask(shard, "submitting", call).await?;
+        let said = ask_all(shard, "submitting", &calls).await?;
         let left_out: Vec<i64> = match said {
             Said::Done(left_out) => left_out
                 .into_iter()
@@ -367,6 +400,15 @@ impl Context<'_> {
             Said::Again(mut rest) => {
                 let seq = answer::number(rest.pop().unwrap_or(Value::Nil))?;
                 shard.believe(|belief| belief.was_wrong(seq));
+                called.again = true;
+                return Ok(called);
+            }
+            Said::Other(known) => {
+                for place in known {
+                    let place = usize::try_from(answer::number(place)?).ok();
+                    let job = place.and_then(|place| jobs.get(place));
+                    called.known.extend(job.map(|job| job.place));
+                }
                 called.again = true;
                 return Ok(called);
             }
@@ -393,19 +435,22 @@ impl Context<'_> {
     }
 
     /// See `lua/submit.lua`.
-    fn call(
+    fn calls(
         &self,
         kind: Kind,
         jobs: &[New<'_>],
         places: &Range<usize>,
         place: &str,
         signals: Signals,
-    ) -> Option<Cmd> {
+    ) -> Option<Pipeline> {
         let (shard, keys) = (self.shard, &self.shard.keys);
         let seq = |job: &New<'_>| self.seq(job.place);
         let tallied = born_tallies(keys, kind.lane, kind.held);
         if let ([job], [(_, counted)]) = (jobs, tallied.as_slice()) {
-            return self.call_for_one(kind, job, places, (place, counted.as_str()), signals);
+            let call = self.call_for_one(kind, job, places, (place, counted.as_str()), signals)?;
+            let mut calls = redis::pipe();
+            calls.add_command(call);
+            return Some(calls);
         }
         let chunks: Vec<(i64, usize)> = jobs
             .chunk_by(|a, b| Keys::chunk(seq(a)) == Keys::chunk(seq(b)))
@@ -416,12 +461,11 @@ impl Context<'_> {
             .filter(|_| kind.keyed)
             .filter_map(|job| job.prepared.key.as_ref().map(|key| &key.digest))
             .collect();
-        let mut call = Cmd::with_capacity(32 + jobs.len() * 8, 512 + jobs.len() * 700);
+        let mut call = Cmd::with_capacity(48 + jobs.len() * 4, 512 + jobs.len() * 200);
         call.arg("EVALSHA").arg(shard.link.scripts.submit.get_hash());
-        call.arg(7 + chunks.len() + tallied.len() + digests.len());
-        call.arg(keys.meta())
-            .arg(keys.leases())
-            .arg(keys.specs())
+        call.arg(9 + chunks.len() + tallied.len() + digests.len());
+        self.records(&mut call);
+        call.arg(keys.leases())
             .arg(keys.tokens())
             .arg(keys.ready(kind.lane, kind.priority))
             .arg(keys.places())
@@ -445,6 +489,15 @@ impl Context<'_> {
             false => call.arg(""),
         };
         call.arg(jobs.len()).arg(chunks.len()).arg(tallied.len());
+        let id = |job: &New<'_>| Id::from(job.prepared.submission.token);
+        let pack = match kind.packs {
+            true => pack::pack(jobs.iter().map(|job| (seq(job), id(job)))),
+            false => None,
+        };
+        match &pack {
+            Some(pack) => call.arg(self.moment.now.as_millis()).arg(pack),
+            None => call.arg("").arg(""),
+        };
         for (chunk, count) in &chunks {
             call.arg(chunk).arg(count);
         }
@@ -454,15 +507,37 @@ impl Context<'_> {
         for digest in &digests {
             call.arg(&Keys::owned(digest));
         }
+        for job in jobs.iter().filter(|_| pack.is_none()) {
+            call.arg(job.life.run_at.as_millis())
+                .arg(&member(seq(job), &id(job)));
+        }
+        let mut records = Cmd::with_capacity(2 + jobs.len() * 2, 64 + jobs.len() * 500);
+        records.arg("HSET").arg(keys.incoming());
         for job in jobs {
-            call.arg(job.prepared.submission.token.as_bytes())
+            records
+                .arg(job.prepared.submission.token.as_bytes())
                 .arg(self.birth(kind, job, seq(job))?);
         }
-        for job in jobs {
-            let id = Id::from(job.prepared.submission.token);
-            call.arg(job.life.run_at.as_millis()).arg(&member(seq(job), &id));
-        }
-        Some(call)
+        let mut close = redis::cmd("EVALSHA");
+        close.arg(shard.link.scripts.submit.get_hash()).arg(4);
+        self.records(&mut close);
+        close.arg("close");
+        let mut calls = Pipeline::with_capacity(3);
+        calls
+            .atomic()
+            .add_command(call)
+            .add_command(records)
+            .add_command(close);
+        Some(calls)
+    }
+
+    /// The first keys of `submit.lua`.
+    fn records(&self, call: &mut Cmd) {
+        let keys = &self.shard.keys;
+        call.arg(keys.meta())
+            .arg(keys.specs())
+            .arg(keys.incoming())
+            .arg(keys.left_out());
     }
 
     /// See `lua/submit_one.lua`.
@@ -502,8 +577,11 @@ impl Context<'_> {
             .arg(counted)
             .arg(&id.0)
             .arg(self.birth(kind, job, seq)?)
-            .arg(job.life.run_at.as_millis())
-            .arg(&member(seq, &id));
+            .arg(job.life.run_at.as_millis());
+        match kind.packs.then(|| pack::pack([(seq, id)])).flatten() {
+            Some(pack) => call.arg(pack),
+            None => call.arg(&member(seq, &id)),
+        };
         if let Some(digest) = digest {
             let mut owner = Owner::lacking_id(lifecycle::next_fence(0, self.moment.micros));
             owner.extend_from_slice(&id.0);

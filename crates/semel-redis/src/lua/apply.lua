@@ -12,10 +12,93 @@
 --                     takes the member out of the index if the collection is empty
 --         '@copy'     key = a collection; argument: key of the one it is copied over
 --         '@publish'  key = 0; arguments: channel, message
+--         '@place'    key = an order of dispatch; arguments: score, member of a job by itself: puts it there; a pack
+--                     that spans its place is parted (`pack.rs` says what a pack is)
+--         '@take'     key = an order of dispatch; arguments: score and member of a job, and again: takes them out,
+--                     whether they are there by themselves or in a pack
 --       keys are given by their place in KEYS; no command has more arguments than unpack takes
 -- Gives 'applied', 'before' (by the same call), or 'conflict'.
-local call = redis.call
+local call, sub, byte = redis.call, string.sub, string.byte
 local applied = KEYS[#KEYS]
+
+-- The jobs of a pack: for each the last two bytes of its arrival and its id.
+local function unpacked(pack)
+  local jobs = { sub(pack, 7, 24) }
+  for at = 25, #pack - 18, 18 do jobs[#jobs + 1] = sub(pack, at, at + 17) end
+  return jobs
+end
+-- How much later a job arrived than the first of its pack, of both of which the last two bytes are known.
+local function later(job, first)
+  return (byte(job, 1) * 256 + byte(job, 2) - byte(first, 1) * 256 - byte(first, 2)) % 65536
+end
+-- A pack of some of these jobs, which are in their order.
+local function packed(pack, jobs, from, to)
+  local first = struct.unpack('>I8', pack) + later(jobs[from], jobs[1])
+  return struct.pack('>I8', first) .. sub(jobs[from], 3) .. table.concat(jobs, '', from + 1, to) .. 'p'
+end
+
+local function place(key, score, member)
+  call('ZADD', key, score, member)
+  local rank = call('ZRANK', key, member)
+  if rank == 0 then return end
+  local before = call('ZRANGE', key, rank - 1, rank - 1, 'WITHSCORES')
+  local pack = before[1]
+  if #pack == 24 or tonumber(before[2]) ~= tonumber(score) then return end
+  local jobs, all = unpacked(pack), 0
+  local own = struct.unpack('>I8', member) - struct.unpack('>I8', pack)
+  while all < #jobs and later(jobs[all + 1], jobs[1]) < own do all = all + 1 end
+  if all < #jobs then
+    call('ZREM', key, pack)
+    call('ZADD', key, score, packed(pack, jobs, 1, all), score, packed(pack, jobs, all + 1, #jobs))
+  end
+end
+
+-- The pack that a job is in: it begins with the job, or is the last one before it.
+local function pack_of(key, score, member)
+  call('ZADD', key, score, member)
+  local rank = call('ZRANK', key, member)
+  local near = call('ZRANGE', key, math.max(rank - 1, 0), rank + 1, 'WITHSCORES')
+  call('ZREM', key, member)
+  for n = #near - 1, 1, -2 do
+    local pack = near[n]
+    if #pack > 24 and tonumber(near[n + 1]) == tonumber(score) then
+      local jobs = unpacked(pack)
+      for _, job in ipairs(jobs) do
+        if job == sub(member, 7) then return pack, jobs end
+      end
+    end
+  end
+end
+
+local function take(key, places)
+  local at = 1
+  while at < #places do
+    local score = places[at]
+    if call('ZREM', key, places[at + 1]) == 0 then
+      local pack, jobs = pack_of(key, score, places[at + 1])
+      if pack then
+        local gone, left = { [sub(places[at + 1], 7)] = true }, {}
+        -- Those that follow are in the same pack as a rule.
+        local is_in = {}
+        for _, job in ipairs(jobs) do is_in[job] = true end
+        while places[at + 3] and places[at + 2] == score and is_in[sub(places[at + 3], 7)] do
+          at = at + 2
+          gone[sub(places[at + 1], 7)] = true
+        end
+        for _, job in ipairs(jobs) do
+          if not gone[job] then left[#left + 1] = job end
+        end
+        call('ZREM', key, pack)
+        if #left > 0 then
+          local first = struct.unpack('>I8', pack) + later(left[1], jobs[1])
+          call('ZADD', key, score, packed(struct.pack('>I8', first), left, 1, #left))
+        end
+      end
+    end
+    at = at + 2
+  end
+end
+
 if tonumber(call('GET', applied) or '0') >= tonumber(ARGV[1]) then return 'before' end
 local at = 3
 for _ = 1, tonumber(ARGV[2]) do
@@ -24,7 +107,7 @@ for _ = 1, tonumber(ARGV[2]) do
   local there = ARGV[at + 2 + count]
   at = at + 3 + count
   for n = 1, count do
-    if string.byte(there, n) == 49 then
+    if byte(there, n) == 49 then
       if found[n] ~= ARGV[at] then return 'conflict' end
       at = at + 1
     elseif found[n] then
@@ -43,6 +126,10 @@ while at <= last do
     end
   elseif name == '@copy' then
     call('COPY', KEYS[key], KEYS[tonumber(ARGV[at])], 'REPLACE')
+  elseif name == '@place' then
+    place(KEYS[key], ARGV[at], ARGV[at + 1])
+  elseif name == '@take' then
+    take(KEYS[key], { unpack(ARGV, at, at + count - 1) })
   elseif name == '@publish' then
     call('PUBLISH', ARGV[at], ARGV[at + 1])
   else

@@ -9,14 +9,17 @@
 --       2 how many milliseconds the server's clock may be ahead of it; '' for a clock of tests
 --       3 version of lanes and settings; '' if there is none
 --       4 token of the claim  5 how many jobs at most
---       6 what the record of birth of such a job begins with, or, if it has one, its head  7 what its head begins with
---         then; the first byte and the next three of 6 are meant
+--       6 what the record of birth of such a job begins with, or, if it has one, its head: the first byte and the next
+--         three are meant  7 what its head begins with then: a byte if its rest is where the job was born, one if the
+--         rest follows, and what is the same for all
 --       8 the claim as it is kept, but for its jobs  9 end of the leases  10 when the claim may be forgotten
 --       11 member of leases  12 how many places there are  13 all of them, with a comma before and after each
+--       14 of how many jobs at most their records are given: of more they are asked for outside, for a script takes longer
+--         over a long text than the server over all else
 --       then for each order of dispatch: priority; its member of places; fields of the numbers of jobs that wait and run
 --       (2,000 values are unpacked at most)
--- Gives { 'done', seconds, microseconds, { member, head or '', spec, … }, { place that has no more jobs, … } } with heads as
---       they were before,
+-- Gives { 'done', seconds, microseconds, { id, head or '', spec or '', … }, { place that has no more jobs, … } } with heads
+--       as they were before, and no spec where it has to be asked for,
 --       or { 'again', seconds, microseconds }: the clock is not as believed, or there is work by that time alone,
 --       or { 'places', place… }: there are other places,
 --       or { 'long' }: anything else is not so, or there are more places than are compared here.
@@ -37,43 +40,99 @@ local same = #places == tonumber(ARGV[12])
 for n = 1, #places do same = same and string.find(ARGV[13], ',' .. places[n] .. ',', 1, true) end
 if not same then return { 'places', unpack(places) } end
 
-local max, orders = tonumber(ARGV[5]), #KEYS - 8
-local members, taken, order = {}, {}, 1
-while order <= orders and #members < max do
+local max, orders, whole = tonumber(ARGV[5]), #KEYS - 8, tonumber(ARGV[14])
+local ids, packed = {}, {}
+
+-- The first due jobs of an order of dispatch, so many if there are: ids, whether each is in a pack (`pack.rs` says what
+-- that is), and the members they are in: how many jobs there are up to the end of each.
+local function first(key, most)
+  local found, from, count = { ids = {}, packed = {}, moments = {}, arrivals = {}, members = {}, ends = {} }, 0, 8
+  local n, members = 0, 0
+  while n < most do
+    local part = call('ZRANGEBYSCORE', key, '-inf', ARGV[1], 'WITHSCORES', 'LIMIT', from, count)
+    for m = 1, #part, 2 do
+      local member, moment = part[m], part[m + 1]
+      local is_pack = #member > 24
+      n, members = n + 1, members + 1
+      found.ids[n], found.packed[n], found.moments[n], found.arrivals[n] = sub(member, 9, 24), is_pack, moment, member
+      for at = 25, #member - 18, 18 do
+        n = n + 1
+        found.ids[n], found.packed[n], found.moments[n] = sub(member, at + 2, at + 17), true, moment
+        found.arrivals[n] = { member, at }
+      end
+      found.members[members], found.ends[members] = member, n
+      if n >= most then break end
+    end
+    if #part < 2 * count then break end
+    from, count = from + count, count * 2
+  end
+  return found
+end
+-- The number of arrival that a member begins with, or of a place in a pack.
+local function arrival(of)
+  if type(of) == 'string' then return (struct.unpack('>I8', of)) end
+  local seq = struct.unpack('>I8', of[1])
+  return seq + (struct.unpack('>I2', of[1], of[2]) - seq) % 65536
+end
+-- Takes the first jobs out of an order of dispatch.
+local function drop(key, found, count)
+  local member = 1
+  while found.ends[member] and found.ends[member] <= count do member = member + 1 end
+  local before = found.ends[member - 1] or 0
+  if count == before then
+    if member > 1 then call('ZREMRANGEBYRANK', key, 0, member - 2) end
+    return
+  end
+  -- The rest of a pack stays.
+  local pack = found.members[member]
+  local at = 7 + 18 * (count - before)
+  local rest = struct.pack('>I8', arrival({ pack, at })) .. sub(pack, at + 2)
+  call('ZREMRANGEBYRANK', key, 0, member - 1)
+  call('ZADD', key, found.moments[found.ends[member]], rest)
+end
+
+local taken, order = {}, 1
+while order <= orders and #ids < max do
   local last = order
-  while last < orders and ARGV[14 + 4 * last] == ARGV[10 + 4 * order] do last = last + 1 end
-  local left = max - #members
+  while last < orders and ARGV[15 + 4 * last] == ARGV[11 + 4 * order] do last = last + 1 end
+  local left = max - #ids
   if last == order then
-    local found = call('ZRANGEBYSCORE', KEYS[8 + order], '-inf', ARGV[1], 'LIMIT', 0, left)
-    for n = 1, #found do members[#members + 1] = found[n] end
-    taken[order] = #found
+    local found = first(KEYS[8 + order], left)
+    local count = math.min(#found.ids, left)
+    for n = 1, count do
+      ids[#ids + 1] = found.ids[n]
+      packed[#ids] = found.packed[n]
+    end
+    taken[order] = { found, count }
   else
     -- Several lanes of one priority: the one whose first job is due longest gives it, and again.
     local found, at = {}, {}
     for n = order, last do
-      found[n] = call('ZRANGEBYSCORE', KEYS[8 + n], '-inf', ARGV[1], 'WITHSCORES', 'LIMIT', 0, left)
-      at[n], taken[n] = 1, 0
+      found[n], at[n] = first(KEYS[8 + n], left), 0
     end
     while left > 0 do
       local best
       for n = order, last do
-        local member = found[n][at[n]]
-        if member then
-          local score, seq = tonumber(found[n][at[n] + 1]), struct.unpack('>I8', member)
-          if not best or score < best.score or (score == best.score and seq < best.seq) then
-            best = { order = n, member = member, score = score, seq = seq }
+        local place = at[n] + 1
+        if found[n].ids[place] then
+          local moment, seq = tonumber(found[n].moments[place]), arrival(found[n].arrivals[place])
+          if not best or moment < best.moment or (moment == best.moment and seq < best.seq) then
+            best = { order = n, moment = moment, seq = seq }
           end
         end
       end
       if not best then break end
-      members[#members + 1] = best.member
-      at[best.order], taken[best.order] = at[best.order] + 2, taken[best.order] + 1
+      local n = best.order
+      at[n] = at[n] + 1
+      ids[#ids + 1] = found[n].ids[at[n]]
+      packed[#ids] = found[n].packed[at[n]]
       left = left - 1
     end
+    for n = order, last do taken[n] = { found[n], at[n] } end
   end
   order = last + 1
 end
-local jobs = #members
+local jobs = #ids
 if jobs == 0 then
   -- Somebody with a better idea of the time may have submitted what is due by now.
   if ARGV[2] ~= '' then
@@ -85,34 +144,44 @@ if jobs == 0 then
   return { 'done', time[1], time[2], {}, {} }
 end
 
-local ids, leased, after, given = {}, ARGV[7], {}, {}
 local born, fresh = string.byte(ARGV[6]), sub(ARGV[6], 2)
-for n = 1, jobs do ids[n] = sub(members[n], 9) end
-local heads, specs = call('HMGET', KEYS[7], unpack(ids)), call('HMGET', KEYS[8], unpack(ids))
+local short, long = sub(ARGV[7], 1, 1) .. sub(ARGV[7], 3), sub(ARGV[7], 2)
+local heads, asked, specs = call('HMGET', KEYS[7], unpack(ids)), {}, {}
+-- Of whoever is in a pack and has no head it is known what it is.
 for n = 1, jobs do
-  local head, spec, rest = heads[n], specs[n], nil
+  if jobs <= whole or heads[n] or not packed[n] then asked[#asked + 1] = n end
+end
+if #asked > 0 then
+  local wanted = {}
+  for n = 1, #asked do wanted[n] = ids[asked[n]] end
+  local found = call('HMGET', KEYS[8], unpack(wanted))
+  for n = 1, #asked do specs[asked[n]] = found[n] end
+end
+local after, given = {}, {}
+for n = 1, jobs do
+  local head, spec = heads[n], specs[n]
+  after[2 * n - 1] = ids[n]
   if head and spec and sub(head, 1, 3) == fresh then
-    rest = sub(head, 4)
-  elseif spec and not head and string.byte(spec) == born then
-    rest = sub(spec, 3, 2 + string.byte(spec, 2))
+    after[2 * n] = long .. sub(head, 4)
+  elseif not head and ((packed[n] and spec == nil) or (spec and string.byte(spec) == born)) then
+    after[2 * n] = short
   else
     return { 'long' }
   end
-  after[2 * n - 1], after[2 * n] = ids[n], leased .. rest
-  given[3 * n - 2], given[3 * n - 1], given[3 * n] = members[n], head or '', spec
+  given[3 * n - 2], given[3 * n - 1], given[3 * n] = ids[n], head or '', spec or ''
 end
 call('HSET', KEYS[7], unpack(after))
 local empty = {}
 for n = 1, orders do
-  if taken[n] and taken[n] > 0 then
-    local key, field = KEYS[8 + n], 10 + 4 * n
-    call('ZREMRANGEBYRANK', key, 0, taken[n] - 1)
+  if taken[n] and taken[n][2] > 0 then
+    local key, field, count = KEYS[8 + n], 11 + 4 * n, taken[n][2]
+    drop(key, taken[n][1], count)
     if call('EXISTS', key) == 0 then
       call('SREM', KEYS[5], ARGV[field + 1])
       empty[#empty + 1] = ARGV[field + 1]
     end
-    call('HINCRBY', KEYS[6], ARGV[field + 2], -taken[n])
-    call('HINCRBY', KEYS[6], ARGV[field + 3], taken[n])
+    call('HINCRBY', KEYS[6], ARGV[field + 2], -count)
+    call('HINCRBY', KEYS[6], ARGV[field + 3], count)
   end
 end
 call('HSET', KEYS[3], ARGV[4], ARGV[8] .. table.concat(ids))

@@ -13,6 +13,7 @@ local commands = {
   { 'GET', key },
   { 'EXISTS', key },
   { 'COPY', key, other, 'REPLACE' },
+  { 'RENAME', other, key },
   { 'DEL', key, other },
   { 'HSET', key, 'a', '1' },
   { 'HSETNX', key, 'b', '1' },
@@ -23,6 +24,7 @@ local commands = {
   { 'HDEL', key, 'a', 'b' },
   { 'ZADD', key, 1, 'a' },
   { 'ZRANGE', key, 0, 0, 'WITHSCORES' },
+  { 'ZRANK', key, 'a' },
   { 'ZCOUNT', key, '-inf', 1 },
   { 'ZRANGEBYSCORE', key, '-inf', 1, 'LIMIT', 0, 1 },
   { 'ZREMRANGEBYRANK', key, 1, 1 },
@@ -32,7 +34,9 @@ local commands = {
   { 'SREM', key, 'a' },
   { 'RPUSH', key, 'a' },
   { 'LREM', key, 1, 'b' },
+  { 'LRANGE', key, 0, 0 },
   { 'LTRIM', key, 1, 0 },
+  { 'UNLINK', key, other },
   { 'PUBLISH', ARGV[1], ARGV[2] },
 }
 for _, command in ipairs(commands) do

@@ -8,7 +8,7 @@
 --       2 how many milliseconds the server's clock may be away from it; '' for a clock of tests
 --       3 version of lanes and settings; '' if there is none
 --       4 channel  5 message
---       6 what their heads begin with now  7 what they begin with then
+--       6 what their heads begin with now  7 what they begin with then: both but for the first byte, which stays
 --       8 member of leases that watches none but these; '' if it watches others too
 --       9 jobs  10 tallies  11 outputs: none, or as many as jobs
 --       12 the moment they ended at, as it is kept
@@ -30,15 +30,15 @@ if ARGV[2] ~= '' and math.abs(time[1] * 1000 + time[2] / 1000 - now) > tonumber(
 end
 local leased, ended, jobs, tallies = ARGV[6], ARGV[7], tonumber(ARGV[9]), tonumber(ARGV[10])
 local ids = 12 + 2 * tallies
-local long, rest = #leased, #leased + 1
+local long, rest = #leased + 1, #leased + 2
 local heads = call('HMGET', KEYS[3], unpack(ARGV, ids + 1, ids + jobs))
 local followed = {}
 if call('EXISTS', KEYS[4]) == 1 then followed = call('HMGET', KEYS[4], unpack(ARGV, ids + 1, ids + jobs)) end
 local others, after, ends = { 'other' }, {}, {}
 for n = 1, jobs do
   local head, id = heads[n], ARGV[ids + n]
-  if head and not followed[n] and sub(head, 1, long) == leased then
-    after[2 * n - 1], after[2 * n] = id, ended .. sub(head, rest)
+  if head and not followed[n] and sub(head, 2, long) == leased then
+    after[2 * n - 1], after[2 * n] = id, sub(head, 1, 1) .. ended .. sub(head, rest)
     ends[n] = ARGV[12] .. id
   else
     others[#others + 1] = n - 1

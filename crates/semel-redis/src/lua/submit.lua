@@ -2,12 +2,20 @@
 -- has ever taken its key, or whoever did is gone. That alone is looked at here; what such a job is to be was asked of
 -- core before. Whatever is not so is left out and named, to be judged the long way.
 --
+-- The records of the jobs do not come through here: a script takes longer over a long text than the server over all
+-- else. They are written by a plain command between two calls of this script, in one transaction:
+--   MULTI; submit …; HSET incoming id record …; submit 'close'; EXEC
+-- The first call, if it admits anybody, lets the records of all jobs go by the name `incoming`; the second gives them
+-- their name back. If it does not, or is not even run, the plain command writes where nobody looks, and the second call
+-- removes that. So it may not admit beside a job whose id is known, for that one's record would be written over.
+--
 -- Atomic: yes. Nothing is written unless lanes, settings, numbers and clock are as believed.
--- A call that is repeated, or comes late, finds its own jobs and leaves them out.
--- KEYS  1 meta  2 leases  3 specs  4 tokens  5 ready  6 places  7 chunks
+-- A call that is repeated, or comes late, finds its own jobs, and writes nothing.
+-- KEYS  1 meta  2 specs  3 incoming  4 left_out
+--       'close' takes no more; else  5 leases  6 tokens  7 ready  8 places  9 chunks
 --       then one for each chunk of the order of arrival, one for each tally, and, if the jobs have keys, the hash of
 --       owners for each job
--- ARGV  1 the time of the decision in milliseconds: no lease may have run out by then
+-- ARGV  1 'close'; or the time of the decision in milliseconds: no lease may have run out by then
 --       2 how many milliseconds the server's clock may be away from it; '' for a clock of tests
 --       3 version of lanes and settings; '' if there is none
 --       4 the number of arrival nobody may have drawn after; '' if the numbers used here were drawn before. Numbers up
@@ -15,20 +23,33 @@
 --         the last number drawn, and nothing else will do
 --       5 the last number of arrival after this call
 --       6 channel  7 message  8 member of places  9 owner of a key, but for the id; '' if the jobs have no keys
---       10 jobs  11 chunks  12 tallies
+--       10 jobs  11 chunks  12 tallies  13 '' , or the score of the pack that all jobs share  14 that pack, or ''
 --       then for each chunk: its number; how many jobs
 --       for each tally: the field that each job adds one to
 --       for each job, if they have keys: digest
---       for each job: id; record of birth        for each job: score; member
+--       for each job, if they share no pack: score; member
 --       (2,000 values are unpacked at most)
 -- Gives { 'done', seconds, microseconds, places of the jobs that were left out… },
 --       or { 'again', seconds, microseconds, last number of arrival }: numbers or clock were not as believed,
+--       or { 'other', places of the jobs whose id or token is known… }: nobody was admitted,
 --       or { 'long' }: lanes or settings have changed, or a lease has run out.
 local call, sub = redis.call, string.sub
-local meta = call('HMGET', KEYS[1], 'config', 'seq')
+if ARGV[1] == 'close' then
+  local left_out = call('HGET', KEYS[1], 'admitting')
+  if not left_out then return call('UNLINK', KEYS[3]) end
+  call('HDEL', KEYS[1], 'admitting')
+  if left_out ~= '0' then
+    call('HDEL', KEYS[3], unpack(call('LRANGE', KEYS[4], 0, -1)))
+    call('DEL', KEYS[4])
+  end
+  call('RENAME', KEYS[3], KEYS[2])
+  return 1
+end
+
+local meta = call('HMGET', KEYS[1], 'config', 'seq', 'packed_to')
 if (meta[1] or '') ~= ARGV[3] then return { 'long' } end
 local now = tonumber(ARGV[1])
-local soonest = call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
+local soonest = call('ZRANGE', KEYS[5], 0, 0, 'WITHSCORES')[2]
 if soonest and tonumber(soonest) <= now then return { 'long' } end
 local time = call('TIME')
 local away = ARGV[2] ~= '' and math.abs(time[1] * 1000 + time[2] / 1000 - now) > tonumber(ARGV[2])
@@ -37,65 +58,92 @@ if away or (presumed and (drawn > math.abs(presumed) or drawn < -presumed)) then
   return { 'again', time[1], time[2], meta[2] or '0' }
 end
 local owner, jobs, chunks, tallies = ARGV[9], tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
-local digests = 12 + 2 * chunks + tallies
-local births = digests
-if owner ~= '' then births = digests + jobs end
-local places = births + 2 * jobs
-local owners = 7 + chunks + tallies
+local score, pack = ARGV[13], ARGV[14]
+local digests = 14 + 2 * chunks + tallies
+local places = digests
+if owner ~= '' then places = digests + jobs end
+local owners = 9 + chunks + tallies
 
--- One for the tokens, two for the order of dispatch.
-local there = call('EXISTS', KEYS[4], KEYS[5], KEYS[5])
-local answer, left_out, out = { 'done', time[1], time[2] }, {}, 0
-local ids = {}
-for n = 1, jobs do ids[n] = ARGV[births + 2 * n - 1] end
-local known = call('HMGET', KEYS[3], unpack(ids))
-local seen = {}
-if there % 2 == 1 then seen = call('HMGET', KEYS[4], unpack(ids)) end
+-- Of each job the last two bytes of its arrival and its id.
+local entries, ids = {}, {}
 for n = 1, jobs do
-  if known[n] or seen[n]
-    or (owner ~= '' and call('HSETNX', KEYS[owners + n], ARGV[digests + n], owner .. ids[n]) == 0) then
-    out = out + 1
-    answer[3 + out] = n - 1
-    left_out[n] = true
+  entries[n] = pack ~= '' and sub(pack, 18 * n - 11, 18 * n + 6) or sub(ARGV[places + 2 * n], 7)
+  ids[n] = sub(entries[n], 3)
+end
+-- One for the tokens, two for the order of dispatch, four for the records.
+local there = call('EXISTS', KEYS[6], KEYS[7], KEYS[7], KEYS[2], KEYS[2], KEYS[2], KEYS[2])
+local known, seen, others = {}, {}, { 'other' }
+if there >= 4 then known = call('HMGET', KEYS[2], unpack(ids)) end
+if there % 2 == 1 then seen = call('HMGET', KEYS[6], unpack(ids)) end
+for n = 1, jobs do
+  if known[n] or seen[n] then others[#others + 1] = n - 1 end
+end
+if #others > 1 then return others end
+local answer, left_out, out = { 'done', time[1], time[2] }, {}, 0
+if owner ~= '' then
+  for n = 1, jobs do
+    if call('HSETNX', KEYS[owners + n], ARGV[digests + n], owner .. ids[n]) == 0 then
+      out = out + 1
+      answer[3 + out] = n - 1
+      left_out[n] = true
+    end
   end
 end
 if presumed then call('HSET', KEYS[1], 'seq', ARGV[5]) end
 if out == jobs then return answer end
 
-if out == 0 then
-  call('HSET', KEYS[3], unpack(ARGV, births + 1, places))
-  call('ZADD', KEYS[5], unpack(ARGV, places + 1, places + 2 * jobs))
-else
-  local function taken(from)
-    local pairs, last = {}, 0
+call('HSET', KEYS[1], 'admitting', out)
+if there >= 4 then call('RENAME', KEYS[2], KEYS[3]) else call('DEL', KEYS[3]) end
+if out > 0 then
+  call('DEL', KEYS[4])
+  for n = 1, jobs do
+    if left_out[n] then call('RPUSH', KEYS[4], ids[n]) end
+  end
+end
+if pack ~= '' then
+  if out > 0 then
+    local first
+    local kept = {}
     for n = 1, jobs do
       if not left_out[n] then
-        pairs[last + 1], pairs[last + 2] = ARGV[from + 2 * n - 1], ARGV[from + 2 * n]
-        last = last + 2
+        first = first or n
+        kept[#kept + 1] = entries[n]
       end
     end
-    return pairs
+    local two = function(entry) return string.byte(entry, 1) * 256 + string.byte(entry, 2) end
+    local seq = struct.unpack('>I8', pack) + (two(entries[first]) - two(entries[1])) % 65536
+    pack = struct.pack('>I8', seq) .. sub(kept[1], 3) .. table.concat(kept, '', 2) .. 'p'
   end
-  call('HSET', KEYS[3], unpack(taken(births)))
-  call('ZADD', KEYS[5], unpack(taken(places)))
+  call('ZADD', KEYS[7], score, pack)
+  -- Until when there may be a pack: whoever counts members knows that before it they are not jobs.
+  if tonumber(score) > tonumber(meta[3] or '0') then call('HSET', KEYS[1], 'packed_to', score) end
+else
+  local pairs = {}
+  for n = 1, jobs do
+    if not left_out[n] then
+      pairs[#pairs + 1] = ARGV[places + 2 * n - 1]
+      pairs[#pairs + 1] = ARGV[places + 2 * n]
+    end
+  end
+  call('ZADD', KEYS[7], unpack(pairs))
 end
 local first = 0
 for chunk = 1, chunks do
-  local arrived, last = {}, first + tonumber(ARGV[12 + 2 * chunk])
+  local arrived, last = {}, first + tonumber(ARGV[14 + 2 * chunk])
   for n = first + 1, last do
-    if not left_out[n] then arrived[#arrived + 1] = sub(ARGV[places + 2 * n], 8) end
+    if not left_out[n] then arrived[#arrived + 1] = sub(entries[n], 2) end
   end
   if #arrived > 0 then
     -- A chunk that had jobs before is known.
-    if call('RPUSH', KEYS[7 + chunk], unpack(arrived)) == #arrived then
-      call('ZADD', KEYS[7], ARGV[11 + 2 * chunk], ARGV[11 + 2 * chunk])
+    if call('RPUSH', KEYS[9 + chunk], unpack(arrived)) == #arrived then
+      call('ZADD', KEYS[9], ARGV[13 + 2 * chunk], ARGV[13 + 2 * chunk])
     end
   end
   first = last
 end
 for tally = 1, tallies do
-  call('HINCRBY', KEYS[7 + chunks + tally], ARGV[12 + 2 * chunks + tally], jobs - out)
+  call('HINCRBY', KEYS[9 + chunks + tally], ARGV[14 + 2 * chunks + tally], jobs - out)
 end
-if there < 2 then call('SADD', KEYS[6], ARGV[8]) end
+if there % 4 < 2 then call('SADD', KEYS[8], ARGV[8]) end
 call('PUBLISH', ARGV[6], ARGV[7])
 return answer

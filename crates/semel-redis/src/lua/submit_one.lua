@@ -11,7 +11,7 @@
 --         without the sign it is the last number drawn, and nothing else will do
 --       5 the last number of arrival after this call
 --       6 channel  7 message  8 member of places  9 number of the chunk  10 the field of meta that it counts in
---       11 id  12 record of birth  13 score  14 member  15 if it has a key: digest  16 owner of the key
+--       11 id  12 record of birth  13 score  14 member, by itself or a pack (`pack.rs`)  15 if it has a key: digest  16 owner of the key
 -- Gives 1, or 0 if the job was left out; where the clock was looked at, { 'done', seconds, microseconds } or
 --       { 'done', seconds, microseconds, 0 },
 --       or { 'again', seconds, microseconds, last number of arrival }: number or clock were not as believed,
@@ -48,7 +48,7 @@ else
 end
 call('ZADD', KEYS[5], ARGV[13], ARGV[14])
 -- A chunk that had jobs before is known.
-if call('RPUSH', KEYS[8], string.sub(ARGV[14], 8)) == 1 then call('ZADD', KEYS[7], ARGV[9], ARGV[9]) end
+if call('RPUSH', KEYS[8], string.sub(ARGV[14], 8, 24)) == 1 then call('ZADD', KEYS[7], ARGV[9], ARGV[9]) end
 if there < 2 then call('SADD', KEYS[6], ARGV[8]) end
 call('PUBLISH', ARGV[6], ARGV[7])
 if time then return { 'done', time[1], time[2] } end

@@ -344,8 +344,8 @@ async fn went_along(link: &Link, keys: &Keys, id: &Id) -> Result<bool, StoreErro
     let mut ask = redis::pipe();
     ask.cmd("HGET").arg(key).arg(field);
     let head = answer::bytes(link.ask("reading feeds", &ask).await?.remove(0))?;
-    let head = head.map(|bytes| Head::decode(*id, &bytes)).transpose()?;
-    Ok(head.is_some_and(|head| head.marks.log))
+    let marks = head.map(|bytes| Head::marks_in(*id, &bytes)).transpose()?;
+    Ok(marks.is_some_and(|marks| marks.log))
 }
 
 async fn whereabouts(link: &Link, id: &Id, targets: &[Shard]) -> Result<usize, StoreError> {

@@ -138,11 +138,7 @@ impl<'l> Source<'l> {
         let mut jobs = Vec::with_capacity(ids.len());
         for id in ids {
             let [head, spec, output, error, progress] = std::array::from_fn(&mut next);
-            let head = match (&head, &spec) {
-                (Some(head), _) => Some(Head::decode(*id, head)?),
-                (None, Some(spec)) => Head::born(*id, spec)?,
-                (None, None) => None,
-            };
+            let head = Head::read(*id, head.as_deref(), spec.as_deref())?;
             // Listed, but gone, or removed with its queue.
             let Some(head) = head.filter(|head| self.config.live(head.lane).is_some()) else {
                 continue;
