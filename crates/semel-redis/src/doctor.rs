@@ -339,7 +339,7 @@ impl Tx<'_> {
         let slots = holders.keys().map(|digest| Slot::owner(keys, digest)).collect();
         self.load(slots).await?;
         for (digest, mut heads) in holders {
-            let owner = self.owner(&digest).await?;
+            let owner = self.owner_in_full(&digest).await?;
             // Where the clock was set back, the time of a key seems not to be over of which somebody took the next.
             let last = owner.map_or(0, |owner| owner.generation);
             let taken = |head: &Head| head.life.holding.as_ref().map_or(0, |holding| holding.generation);

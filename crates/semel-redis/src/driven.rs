@@ -5,6 +5,9 @@
 //! reads and writes in its own turns. As soon as a second one waits the task takes over, so nobody ever depends on
 //! another caller, who may have stopped looking.
 //!
+//! A caller with several calls on their way, such as the parts of a large batch, is one who waits ([`Driven::drive`]): it
+//! reads and writes for all of them.
+//!
 //! Who has been alone for a while also looks out for its answer instead of sleeping, for about as long as a server on the
 //! same machine takes: to be woken, twice as a rule, takes longer than that. Where it does not help it is not done.
 
@@ -39,6 +42,11 @@ const PAUSE: u32 = 16;
 const AT_ONCE: usize = 4_096;
 
 type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+tokio::task_local! {
+    /// The connection that the caller reads and writes for all its calls.
+    static DRIVEN: usize;
+}
 
 /// A connection to one server, unencrypted.
 #[derive(Clone)]
@@ -127,7 +135,11 @@ impl Driven {
     /// Sends a command.
     pub async fn command(&mut self, command: &Cmd) -> RedisResult<Value> {
         let Driven { wire, worked, .. } = self;
-        worked.attend(wire.req_packed_command(command)).await
+        let answer = wire.req_packed_command(command);
+        match worked.is_driven_here() {
+            true => answer.await,
+            false => worked.attend(answer, true).await,
+        }
     }
 
     /// Sends several.
@@ -138,9 +150,38 @@ impl Driven {
         count: usize,
     ) -> RedisResult<Vec<Value>> {
         let Driven { wire, worked, .. } = self;
-        worked
-            .attend(wire.req_packed_commands(commands, offset, count))
-            .await
+        let answer = wire.req_packed_commands(commands, offset, count);
+        match worked.is_driven_here() {
+            true => answer.await,
+            false => worked.attend(answer, true).await,
+        }
+    }
+
+    /// Does something that has several calls on their way at a time: all of them are those of one caller.
+    pub async fn drive<T>(&self, calls: impl Future<Output = T>) -> T {
+        match self.worked.is_driven_here() {
+            true => calls.await,
+            false => {
+                let driven = DRIVEN.scope(self.worked.name(), calls);
+                self.worked.attend(driven, false).await
+            }
+        }
+    }
+
+    /// What was asked so far is sent, though the caller goes on before it waits for answers.
+    pub async fn send_off(&self) {
+        let is_alone = self.worked.waiting.load(Ordering::Acquire) <= 1;
+        // Only within [`Driven::drive`]: else the call that waits would not be woken when there is something to read.
+        if is_alone && self.worked.is_driven_here() {
+            poll_fn(|context| {
+                self.worked.work_alone(context);
+                Poll::Ready(())
+            })
+            .await;
+        } else {
+            // The task writes for many, and it may be one of this very thread.
+            tokio::task::yield_now().await;
+        }
     }
 
     /// The number of its database.
@@ -150,8 +191,18 @@ impl Driven {
 }
 
 impl Worked {
+    /// By which it is told from other connections while it is there.
+    fn name(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Whether the caller reads and writes for this call and others.
+    fn is_driven_here(&self) -> bool {
+        DRIVEN.try_with(|driven| *driven == self.name()).unwrap_or(false)
+    }
+
     /// Waits for an answer, and meanwhile reads and writes if nobody else waits.
-    async fn attend<T>(&self, answer: impl Future<Output = T>) -> T {
+    async fn attend<T>(&self, answer: impl Future<Output = T>, looks_out: bool) -> T {
         let before = self.waiting.fetch_add(1, Ordering::AcqRel);
         let _waits = Waits(&self.waiting);
         if before > 0 {
@@ -160,7 +211,7 @@ impl Worked {
         let mut lookout = self
             .lookout
             .as_ref()
-            .filter(|lookout| lookout.begins(before == 0));
+            .filter(|lookout| looks_out && lookout.begins(before == 0));
         let mut answer = pin!(answer);
         poll_fn(|context| {
             if let Poll::Ready(answered) = answer.as_mut().poll(context) {
@@ -359,13 +410,13 @@ mod tests {
                 asks.store(true, Ordering::SeqCst);
                 Poll::<()>::Pending
             });
-            assert!(look_once(pin!(first.attend(answer))).is_pending());
+            assert!(look_once(pin!(first.attend(answer, false))).is_pending());
         });
         while !asked.load(Ordering::SeqCst) {
             thread::yield_now();
         }
         thread::sleep(Duration::from_millis(20));
-        let mut second = pin!(worked.attend(pending::<()>()));
+        let mut second = pin!(worked.attend(pending::<()>(), false));
         assert!(look_once(second.as_mut()).is_pending());
         assert!(
             look_once(pin!(worked.many.notified())).is_ready(),

@@ -16,7 +16,7 @@ use semel_core::view::{AttemptView, ErrorGroup, Job, KeyRow, KeyView, LedgerEntr
 
 use crate::config::Config;
 use crate::head::Head;
-use crate::jobs::{is_rare, parse_arrival};
+use crate::jobs::{is_rare, parse_arrivals};
 use crate::keys::{Id, Keys};
 use crate::link::answer;
 use crate::records::{self, Spec};
@@ -224,9 +224,9 @@ impl Tx<'_> {
         }
         let mut jobs = Vec::new();
         for (chunk, answer) in chunks.into_iter().zip(self.look(&ask).await?) {
-            for arrival in answer::all_bytes(answer)? {
-                let job = parse_arrival(chunk, &arrival);
-                jobs.push(job.ok_or_else(|| StoreError::corrupt("an arrival that is no job"))?);
+            for entry in answer::all_bytes(answer)? {
+                let arrived = parse_arrivals(chunk, &entry);
+                jobs.extend(arrived.ok_or_else(|| StoreError::corrupt("an arrival that is no job"))?);
             }
         }
         Ok(jobs)

@@ -111,15 +111,26 @@ pub fn member(seq: i64, id: &Id) -> [u8; 24] {
     member
 }
 
-/// A job in its chunk of the order of arrival, of whose number the chunk says the rest: what a member ends with.
+/// A job by itself in its chunk of the order of arrival, of whose number the chunk says the rest: what a member ends with.
 pub fn arrival(seq: i64, id: &Id) -> Vec<u8> {
-    member(seq, id)[7..].to_vec()
+    member(seq, id)[ARRIVAL..].to_vec()
 }
 
-/// The arrival and the job of what a chunk says of it.
-pub fn parse_arrival(chunk: i64, arrival: &[u8]) -> Option<(i64, Id)> {
-    let (place, id) = arrival.split_first()?;
-    Some((Keys::arrival(chunk, *place), Id(id.try_into().ok()?)))
+/// Where in a member the part begins that a chunk has of it.
+const ARRIVAL: usize = 7;
+/// Bytes of each job that arrived together with others: as in a pack, one byte of its number more than it needs.
+const TOGETHER: usize = 18;
+
+/// Arrivals and jobs of an entry in a chunk: one job, or several that came together.
+pub fn parse_arrivals(chunk: i64, entry: &[u8]) -> Option<Vec<(i64, Id)>> {
+    let one = |arrival: &[u8]| {
+        let (place, id) = arrival.split_first()?;
+        Some((Keys::arrival(chunk, *place), Id(id.try_into().ok()?)))
+    };
+    match entry.as_chunks::<TOGETHER>() {
+        (together, []) => together.iter().map(|job| one(&job[1..])).collect(),
+        _ => one(entry).map(|job| vec![job]),
+    }
 }
 
 /// The arrival and the job of a member.
@@ -366,7 +377,7 @@ impl Tx<'_> {
         self.stop_following(&mut head.clone()).await?;
         let chunk = Keys::chunk(head.seq);
         let arrived = arrival(head.seq, &head.id);
-        self.run("LREM", keys.order(chunk), vec![score(1), arrived]);
+        self.run("@strike", keys.order(chunk), vec![arrived]);
         self.forget_if_empty(keys.order(chunk), keys.chunks(), "ZREM", score(chunk));
         if let Some(digest) = head.digest {
             self.disown(&digest, head).await?;
@@ -626,7 +637,18 @@ mod tests {
         for seq in [1, 255, 256, 1_000_003] {
             let kept = arrival(seq, &id);
             assert_eq!(kept.len(), 17);
-            assert_eq!(parse_arrival(Keys::chunk(seq), &kept), Some((seq, id)));
+            assert_eq!(parse_arrivals(Keys::chunk(seq), &kept), Some(vec![(seq, id)]));
         }
+    }
+
+    #[test]
+    fn those_who_arrived_together_are_told_apart() {
+        let jobs: Vec<(i64, Id)> = (1_020..1_024).map(|seq| (seq, Id([seq as u8; 16]))).collect();
+        let together: Vec<u8> = jobs
+            .iter()
+            .flat_map(|(seq, id)| member(*seq, id)[6..].to_vec())
+            .collect();
+        assert_eq!(parse_arrivals(Keys::chunk(1_020), &together), Some(jobs));
+        assert_eq!(parse_arrivals(3, &together[..19]), None);
     }
 }

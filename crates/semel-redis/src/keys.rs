@@ -204,8 +204,8 @@ impl Keys {
         })
     }
 
-    /// Jobs that were completed in the common way, each with the moment in front: a list, which costs a sixth of a
-    /// sorted set. Those that are gone or ended otherwise since stay in it until their time has come.
+    /// Jobs that were completed in the common way, those that ended together with their moment in front: a list, which
+    /// costs a sixth of a sorted set. Those that are gone or ended otherwise since stay in it until their time has come.
     pub fn completed(&self) -> String {
         self.name("completed")
     }
@@ -220,7 +220,8 @@ impl Keys {
         self.name(&format!("phase:{phase}"))
     }
 
-    /// A list of jobs by arrival, each with its place in the chunk in front, in one byte.
+    /// A list of jobs by arrival, each with its place in the chunk in front, in one byte. Of those that came together
+    /// there is one entry, as in a pack: for each two bytes of its number, and its id.
     pub fn order(&self, chunk: i64) -> String {
         self.name(&format!("order:{chunk}"))
     }

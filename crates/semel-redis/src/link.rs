@@ -226,6 +226,23 @@ impl Link {
         }
     }
 
+    /// Does something that has several calls on their way at a time.
+    pub async fn drive<T>(&self, calls: impl Future<Output = T>) -> T {
+        match self.current() {
+            Some((_, Wire::Driven(wire))) => wire.drive(calls).await,
+            _ => calls.await,
+        }
+    }
+
+    /// What was asked so far is sent, though the caller goes on before it waits for answers.
+    pub async fn send_off(&self) {
+        match self.current() {
+            Some((_, Wire::Driven(wire))) => wire.send_off().await,
+            // A task writes, which may be one of this very thread.
+            _ => tokio::task::yield_now().await,
+        }
+    }
+
     /// Sends commands and gives their answers. They may be sent more than once.
     pub async fn ask(&self, doing: &str, pipeline: &Pipeline) -> Result<Vec<Value>, StoreError> {
         let deadline = Deadline::after(self.patience);

@@ -30,9 +30,27 @@ impl Tx<'_> {
         self.get(&slot).await?.map(Owner::decode).transpose()
     }
 
+    /// The same with its generation, which for the first one who has a key is told by the job alone.
+    pub async fn owner_in_full(&mut self, digest: &Digest) -> Result<Option<Owner>, StoreError> {
+        let slot = Slot::owner(self.names(), digest);
+        let Some(first) = self.get(&slot).await?.and_then(Owner::first) else {
+            return self.owner(digest).await;
+        };
+        let head = self.sound_head(&first).await?;
+        let holding = head.and_then(|head| head.life.holding);
+        Ok(Some(Owner {
+            newest: Some(first),
+            generation: holding.map_or(0, |holding| holding.generation),
+            kin: false,
+        }))
+    }
+
     /// The generation the next owner of a key takes it with.
     pub async fn next_generation(&mut self, digest: &Digest) -> Result<i64, StoreError> {
-        let last = self.owner(digest).await?.map_or(0, |owner| owner.generation);
+        let last = self
+            .owner_in_full(digest)
+            .await?
+            .map_or(0, |owner| owner.generation);
         Ok(lifecycle::next_fence(last, self.micros))
     }
 
@@ -40,7 +58,7 @@ impl Tx<'_> {
     pub async fn own(&mut self, head: &Head, generation: i64) -> Result<(), StoreError> {
         let Some(digest) = head.digest else { return Ok(()) };
         let keys = self.names();
-        let before = self.owner(&digest).await?;
+        let before = self.owner_in_full(&digest).await?;
         let mut kin = before.is_some_and(|owner| owner.kin);
         if kin {
             // It may have been among those that had the key without being its newest owner.
@@ -84,7 +102,7 @@ impl Tx<'_> {
     pub async fn know_key(&mut self, head: &Head) -> Result<(), StoreError> {
         let Some(digest) = head.digest else { return Ok(()) };
         let keys = self.names();
-        let before = self.owner(&digest).await?;
+        let before = self.owner_in_full(&digest).await?;
         let owner = Owner {
             newest: before.and_then(|owner| owner.newest),
             generation: before.map_or(0, |owner| owner.generation),
@@ -110,7 +128,7 @@ impl Tx<'_> {
             members.retain(|(_, id)| *id != head.id);
             self.put_group(&group, &members);
         }
-        let Some(owner) = self.owner(digest).await? else {
+        let Some(owner) = self.owner_in_full(digest).await? else {
             return Ok(());
         };
         let mut kin = if owner.kin {

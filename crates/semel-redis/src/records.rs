@@ -272,7 +272,7 @@ impl Spec {
 pub struct Owner {
     /// The newest owner.
     pub newest: Option<Id>,
-    /// The generation it took the key with.
+    /// The generation it took the key with; of one that is the first to have it, what its holding says.
     pub generation: i64,
     /// Whether other jobs have the key too.
     pub kin: bool,
@@ -295,15 +295,21 @@ impl Owner {
         out.done()
     }
 
-    /// The bytes of one that took a key first, with this generation; its id is to be added.
-    pub fn lacking_id(generation: i64) -> Vec<u8> {
-        let mut out = Writer::new(Owner::VERSION | Owner::NEWEST);
-        out.var(generation);
-        out.done()
+    /// The job that was the first to have a key, of which nothing else is written.
+    pub fn first(bytes: &[u8]) -> Option<Id> {
+        // Any other record is shorter than an id, or has one and more.
+        bytes.try_into().ok().map(Id)
     }
 
-    /// An owner from its bytes.
+    /// An owner from its bytes; of one that is the first to have its key the generation is not there.
     pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
+        if let Some(first) = Owner::first(bytes) {
+            return Ok(Owner {
+                newest: Some(first),
+                generation: 0,
+                kin: false,
+            });
+        }
         let first = bytes.first().copied().unwrap_or_default();
         let told = first & (Owner::KIN | Owner::NEWEST);
         let mut from = Reader::new(bytes, Owner::VERSION | told, "the owner of a key")?;

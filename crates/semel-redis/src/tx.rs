@@ -612,7 +612,7 @@ fn is_a_set(name: &str) -> bool {
 fn can_grow(name: &str) -> bool {
     matches!(
         name,
-        "HSET" | "HDEL" | "ZADD" | "ZREM" | "SADD" | "SREM" | "RPUSH" | "@take"
+        "HSET" | "HDEL" | "ZADD" | "ZREM" | "SADD" | "SREM" | "RPUSH" | "@take" | "@strike"
     )
 }
 

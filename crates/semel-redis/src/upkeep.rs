@@ -12,7 +12,7 @@ use semel_core::time::{Millis, Timestamp};
 use semel_core::view::LedgerEntry;
 
 use crate::head::Head;
-use crate::jobs::{parse_arrival, parse_member, score, unless_damaged};
+use crate::jobs::{parse_arrivals, score, unless_damaged};
 use crate::keys::{Id, Keys, LAPSE_SPAN};
 use crate::link::answer;
 use crate::settle::follower_slot;
@@ -154,23 +154,37 @@ impl Tx<'_> {
 
     /// Jobs that were completed in the common way, the oldest first; they are listed no more.
     async fn completed_up_to(&mut self, until: Timestamp, most: usize) -> Result<Vec<Id>, StoreError> {
-        if most == 0 {
-            return Ok(Vec::new());
-        }
+        /// Members that are read at once: each may stand for many jobs.
+        const MEMBERS: usize = 32;
         let key = self.names().completed();
-        let mut ask = redis::pipe();
-        ask.cmd("LRANGE").arg(&key).arg(0).arg(most - 1);
-        let mut ids = Vec::new();
-        for member in answer::all_bytes(self.look(&ask).await?.remove(0))? {
-            let Some((at, id)) = parse_member(&member) else {
-                self.run("LREM", key.clone(), vec![score(1), member]);
-                continue;
-            };
-            // Clocks of several handles, or one that was set back: what is listed need not be in order.
-            if at <= until.as_millis() {
-                ids.push(id);
+        let (mut ids, mut from) = (Vec::new(), 0);
+        while ids.len() < most {
+            let mut ask = redis::pipe();
+            ask.cmd("LRANGE").arg(&key).arg(from).arg(from + MEMBERS - 1);
+            let members = answer::all_bytes(self.look(&ask).await?.remove(0))?;
+            let (read, before) = (members.len(), ids.len());
+            for member in members {
+                let Some((at, ended)) = ended_together(&member) else {
+                    self.run("LREM", key.clone(), vec![score(1), member]);
+                    continue;
+                };
+                // Clocks of several handles, or one that was set back: what is listed need not be in order.
+                if at > until.as_millis() || ids.len() == most {
+                    continue;
+                }
+                let taken = ended.len().min(most - ids.len());
+                ids.extend_from_slice(&ended[..taken]);
+                if taken < ended.len() {
+                    let rest = member.get(8 + 16 * taken..).unwrap_or_default();
+                    let rest = [member.get(..8).unwrap_or_default(), rest].concat();
+                    self.run("LPUSH", key.clone(), vec![rest]);
+                }
                 self.run("LREM", key.clone(), vec![score(1), member]);
             }
+            if read < MEMBERS || ids.len() == before {
+                break;
+            }
+            from += MEMBERS;
         }
         self.load_heads(ids.iter().copied()).await?;
         Ok(ids)
@@ -271,7 +285,9 @@ impl Tx<'_> {
         let arrivals = answer::all_bytes(self.look(&ask).await?.remove(0))?;
         let ids: Vec<Id> = arrivals
             .iter()
-            .filter_map(|arrival| Some(parse_arrival(chunk, arrival)?.1))
+            .filter_map(|entry| parse_arrivals(chunk, entry))
+            .flatten()
+            .map(|(_, id)| id)
             .collect();
         self.load_heads(ids.iter().copied()).await?;
         let mut void = Vec::new();
@@ -446,4 +462,13 @@ fn has_ended(head: &Head, complete: bool) -> bool {
 /// The moment `length` before `now`.
 fn before(now: Timestamp, length: Millis) -> Timestamp {
     Timestamp::from_millis(now.as_millis().saturating_sub(length.as_millis()))
+}
+
+/// The moment and the jobs of a member of the list of completed ones.
+fn ended_together(member: &[u8]) -> Option<(i64, Vec<Id>)> {
+    let (at, ids) = member.split_first_chunk::<8>()?;
+    let (ids, []) = ids.as_chunks::<16>() else {
+        return None;
+    };
+    Some((i64::from_be_bytes(*at), ids.iter().map(|id| Id(*id)).collect()))
 }

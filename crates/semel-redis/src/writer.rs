@@ -173,7 +173,7 @@ async fn serve(shard: Arc<Shard>, mut queue: mpsc::UnboundedReceiver<Waiting>) {
     loop {
         let first = tokio::select! {
             biased;
-            Some(left) = flying.next() => {
+            Some(left) = shard.link.drive(flying.next()) => {
                 let rest: Pin<Box<dyn Future<Output = ()> + Send + '_>> = Box::pin(the_long_way(shard, left));
                 rest.await;
                 continue;

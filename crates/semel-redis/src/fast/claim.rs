@@ -166,21 +166,18 @@ async fn given(
     rest: Vec<Value>,
 ) -> Result<Vec<Claimed>, StoreError> {
     let mut rest = rest.into_iter();
-    let mut given = answer::all_bytes(rest.next().unwrap_or(Value::Nil))?;
+    let mut jobs = jobs_in(rest.next().unwrap_or(Value::Nil))?;
     let empty = answer::all_bytes(rest.next().unwrap_or(Value::Nil))?;
-    let (jobs, _) = given.as_chunks_mut::<3>();
-    add_specs(shard, jobs).await?;
+    add_specs(shard, &mut jobs).await?;
     let together = Arc::new(Together {
         turn,
         member: batch_member(&Id::from(lease.request.token)),
         left: AtomicUsize::new(jobs.len()),
     });
     let (mut claims, mut leased) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
-    for [id, head, spec] in jobs {
-        let id = <[u8; 16]>::try_from(id.as_slice());
-        let id = Id(id.map_err(|_| StoreError::corrupt("a place that is no job's"))?);
+    for Given { id, head, spec } in jobs {
         // One that is damaged is leased like the others, and nobody gets it.
-        let one = one_given(shard, config, lease, id, (head, spec)).map(Some);
+        let one = one_given(shard, config, lease, id, (&head, &spec)).map(Some);
         let Some((head, claimed)) = unless_damaged(&id, one)? else {
             continue;
         };
@@ -200,21 +197,53 @@ async fn given(
     Ok(claims)
 }
 
+/// A job that was leased: its head before and what it is, as far as they are told.
+struct Given {
+    id: Id,
+    head: Vec<u8>,
+    spec: Vec<u8>,
+}
+
+/// What the script says of the jobs.
+fn jobs_in(given: Value) -> Result<Vec<Given>, StoreError> {
+    let amiss = || StoreError::corrupt("places that are no jobs'");
+    let mut given = answer::list(given)?.into_iter();
+    let mut next = || given.next().unwrap_or(Value::Nil);
+    let ids = answer::bytes(next())?.unwrap_or_default();
+    let (ids, []) = ids.as_chunks::<16>() else {
+        return Err(amiss());
+    };
+    let one = |id: &[u8; 16]| Given {
+        id: Id(*id),
+        head: Vec::new(),
+        spec: Vec::new(),
+    };
+    let mut jobs: Vec<Given> = ids.iter().map(one).collect();
+    while let Some(place) = given.next() {
+        let place = usize::try_from(answer::number(place)?).map_err(|_| amiss())?;
+        let job = jobs.get_mut(place).ok_or_else(amiss)?;
+        let mut told = || answer::bytes(given.next().unwrap_or(Value::Nil));
+        job.head = told()?.unwrap_or_default();
+        job.spec = told()?.unwrap_or_default();
+    }
+    Ok(jobs)
+}
+
 /// Asks for what leased jobs are, where the script has not said it. Nobody else changes that, or takes them away, but
 /// whoever removes their queue.
-async fn add_specs(shard: &Shard, jobs: &mut [[Vec<u8>; 3]]) -> Result<(), StoreError> {
-    let mut lacking: Vec<&mut [Vec<u8>; 3]> = jobs.iter_mut().filter(|[.., spec]| spec.is_empty()).collect();
+async fn add_specs(shard: &Shard, jobs: &mut [Given]) -> Result<(), StoreError> {
+    let mut lacking: Vec<&mut Given> = jobs.iter_mut().filter(|job| job.spec.is_empty()).collect();
     if lacking.is_empty() {
         return Ok(());
     }
     let mut ask = redis::pipe();
     let read = ask.cmd("HMGET").arg(shard.keys.specs());
-    for [id, ..] in &lacking {
-        read.arg(id);
+    for job in &lacking {
+        read.arg(&job.id.0);
     }
     let found = answer::all_bytes(shard.link.ask("reading what was leased", &ask).await?.remove(0))?;
-    for ([.., spec], found) in lacking.iter_mut().zip(found) {
-        *spec = found;
+    for (job, found) in lacking.iter_mut().zip(found) {
+        job.spec = found;
     }
     Ok(())
 }

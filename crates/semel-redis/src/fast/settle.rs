@@ -15,7 +15,7 @@ use semel_core::store::{Settlement, WriteOutcome};
 use super::belief::{Leased, Together};
 use super::{Moment, Said, ask, believed, config};
 use crate::config::Config;
-use crate::head::{Head, held};
+use crate::head::{self, Head, held};
 use crate::jobs::tallies;
 use crate::link::answer;
 use crate::settle::check;
@@ -207,7 +207,9 @@ fn call(shard: &Shard, batch: &Batch<'_>, moment: Moment, version: i64) -> Cmd {
         ends: true,
     };
     call.arg(keys.channel()).arg(shard.wake.message(signals));
-    call.arg(&batch.together.turn).arg(&batch.turn);
+    for turn in [&batch.together.turn, &batch.turn] {
+        call.arg([&[head::SHORT], turn.as_slice()].concat());
+    }
     match batch.together.left.load(Ordering::Relaxed) == jobs {
         true => call.arg(&batch.together.member),
         false => call.arg(""),

@@ -29,13 +29,15 @@ use crate::link::answer;
 use crate::name::Trail;
 use crate::open_calls::OpenItem;
 use crate::pack;
-use crate::records::{Owner, Spec};
+use crate::records::Spec;
 use crate::route;
 use crate::shard::Shard;
 use crate::tx::Signals;
 
 /// Items in one call: while the server is at one, the next is made ready.
-pub const CALL: usize = 128;
+pub const CALL: usize = 256;
+/// Items in the first one.
+const FIRST: usize = 32;
 
 /// What came of submissions.
 pub struct Judged {
@@ -107,13 +109,13 @@ pub async fn submit(shard: &Shard, items: &mut [&mut OpenItem]) -> Result<Judged
     };
     // Once more if something was believed wrongly, which the server has told.
     if let Some(config) = config(shard) {
-        let first = round(shard, &config, items, &mut judged).await?;
+        let first = at_once(shard, &config, items, &mut judged).await?;
         if first == Round::Refused {
             // Nothing has arrived, so all of it can be numbered anew.
             judged.seqs.fill(None);
         }
         if first != Round::Over {
-            round(shard, &config, items, &mut judged).await?;
+            at_once(shard, &config, items, &mut judged).await?;
         }
     }
     for (item, answer) in items.iter_mut().zip(&mut judged.answers) {
@@ -122,6 +124,19 @@ pub async fn submit(shard: &Shard, items: &mut [&mut OpenItem]) -> Result<Judged
         }
     }
     Ok(judged)
+}
+
+/// Sends all of it. Several calls may be on their way then, and this caller reads and writes for all of them.
+async fn at_once(
+    shard: &Shard,
+    config: &Config,
+    items: &mut [&mut OpenItem],
+    judged: &mut Judged,
+) -> Result<Round, StoreError> {
+    match items.len() {
+        1 => round(shard, config, items, judged).await,
+        _ => shard.link.drive(round(shard, config, items, judged)).await,
+    }
 }
 
 /// Sends all of it, part by part: while the server is at one, the next is made ready. A part is written only after those
@@ -135,8 +150,12 @@ async fn round(
     let moment = Moment::of(shard);
     let mut met = Met::default();
     let (mut calls, mut called) = (FuturesUnordered::new(), Vec::new());
-    let (mut first, mut undrawn, mut goes_on) = (0, 0, false);
-    for part in items.chunks_mut(CALL) {
+    let (mut first, mut undrawn, mut goes_on, all) = (0, 0, false, items.len());
+    let mut rest = items;
+    while !rest.is_empty() {
+        // A short one first, so that the server is soon at work.
+        let size = (first * 2).clamp(FIRST, CALL).min(rest.len());
+        let part = rest.split_off_mut(..size).unwrap_or_default();
         for item in part.iter_mut() {
             let _known_later = item.prepare(shard);
         }
@@ -193,8 +212,9 @@ async fn round(
             Poll::Ready(())
         })
         .await;
-        // Several that wait leave the writing to a task, which may be one of this very thread.
-        tokio::task::yield_now().await;
+        if first < all {
+            shard.link.send_off().await;
+        }
     }
     while let Some(ended) = calls.next().await {
         called.push(ended);
@@ -484,10 +504,8 @@ impl Context<'_> {
         call.arg(keys.channel())
             .arg(shard.wake.message(signals))
             .arg(place);
-        match kind.keyed {
-            true => call.arg(Owner::lacking_id(lifecycle::next_fence(0, self.moment.micros))),
-            false => call.arg(""),
-        };
+        let owned: Vec<u8> = digests.iter().flat_map(|digest| Keys::owned(digest)).collect();
+        call.arg(owned);
         call.arg(jobs.len()).arg(chunks.len()).arg(tallied.len());
         let id = |job: &New<'_>| Id::from(job.prepared.submission.token);
         let pack = match kind.packs {
@@ -503,9 +521,6 @@ impl Context<'_> {
         }
         for (_, field) in &tallied {
             call.arg(field);
-        }
-        for digest in &digests {
-            call.arg(&Keys::owned(digest));
         }
         for job in jobs.iter().filter(|_| pack.is_none()) {
             call.arg(job.life.run_at.as_millis())
@@ -583,9 +598,7 @@ impl Context<'_> {
             None => call.arg(&member(seq, &id)),
         };
         if let Some(digest) = digest {
-            let mut owner = Owner::lacking_id(lifecycle::next_fence(0, self.moment.micros));
-            owner.extend_from_slice(&id.0);
-            call.arg(&Keys::owned(digest)).arg(owner);
+            call.arg(&Keys::owned(digest));
         }
         Some(call)
     }

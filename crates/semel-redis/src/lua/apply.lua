@@ -14,6 +14,8 @@
 --         '@publish'  key = 0; arguments: channel, message
 --         '@place'    key = an order of dispatch; arguments: score, member of a job by itself: puts it there; a pack
 --                     that spans its place is parted (`pack.rs` says what a pack is)
+--         '@strike'   key = a chunk of the order of arrival; arguments: jobs by themselves: takes them out, whether they
+--                     are there by themselves or with those that came together with them
 --         '@take'     key = an order of dispatch; arguments: score and member of a job, and again: takes them out,
 --                     whether they are there by themselves or in a pack
 --       keys are given by their place in KEYS; no command has more arguments than unpack takes
@@ -99,6 +101,29 @@ local function take(key, places)
   end
 end
 
+local function strike(key, arrivals)
+  local entries = call('LRANGE', key, 0, -1)
+  local changed = {}
+  for _, arrival in ipairs(arrivals) do
+    if call('LREM', key, 1, arrival) == 0 then
+      for _, entry in ipairs(entries) do
+        local left = changed[entry] or entry
+        -- Each begins with a byte that a job by itself has not.
+        local at = #entry % 18 == 0 and string.find(left, arrival, 1, true)
+        while at and at % 18 ~= 2 do at = string.find(left, arrival, at + 1, true) end
+        if at then
+          changed[entry] = sub(left, 1, at - 2) .. sub(left, at + 17)
+          break
+        end
+      end
+    end
+  end
+  for entry, left in pairs(changed) do
+    call('LREM', key, 1, entry)
+    if left ~= '' then call('RPUSH', key, left) end
+  end
+end
+
 if tonumber(call('GET', applied) or '0') >= tonumber(ARGV[1]) then return 'before' end
 local at = 3
 for _ = 1, tonumber(ARGV[2]) do
@@ -128,6 +153,8 @@ while at <= last do
     call('COPY', KEYS[key], KEYS[tonumber(ARGV[at])], 'REPLACE')
   elseif name == '@place' then
     place(KEYS[key], ARGV[at], ARGV[at + 1])
+  elseif name == '@strike' then
+    strike(KEYS[key], { unpack(ARGV, at, at + count - 1) })
   elseif name == '@take' then
     take(KEYS[key], { unpack(ARGV, at, at + count - 1) })
   elseif name == '@publish' then

@@ -18,8 +18,9 @@
 --         over a long text than the server over all else
 --       then for each order of dispatch: priority; its member of places; fields of the numbers of jobs that wait and run
 --       (2,000 values are unpacked at most)
--- Gives { 'done', seconds, microseconds, { id, head or '', spec or '', … }, { place that has no more jobs, … } } with heads
---       as they were before, and no spec where it has to be asked for,
+-- Gives { 'done', seconds, microseconds, { all ids, place of a job, head or '', spec or '', … },
+--       { place that has no more jobs, … } } with heads as they were before; who is not told of has no head, and its spec
+--       has to be asked for,
 --       or { 'again', seconds, microseconds }: the clock is not as believed, or there is work by that time alone,
 --       or { 'places', place… }: there are other places,
 --       or { 'long' }: anything else is not so, or there are more places than are compared here.
@@ -43,24 +44,22 @@ if not same then return { 'places', unpack(places) } end
 local max, orders, whole = tonumber(ARGV[5]), #KEYS - 8, tonumber(ARGV[14])
 local ids, packed = {}, {}
 
--- The first due jobs of an order of dispatch, so many if there are: ids, whether each is in a pack (`pack.rs` says what
--- that is), and the members they are in: how many jobs there are up to the end of each.
+-- The first due jobs of an order of dispatch, so many if there are: ids, for each its member (`pack.rs` says what that is
+-- of a pack), and of each member how many jobs there are up to its end, and the moment.
 local function first(key, most)
-  local found, from, count = { ids = {}, packed = {}, moments = {}, arrivals = {}, members = {}, ends = {} }, 0, 8
-  local n, members = 0, 0
+  local found, from, count = { ids = {}, of = {}, members = {}, ends = {}, moments = {} }, 0, 8
+  local ids, of, n, members = found.ids, found.of, 0, 0
   while n < most do
     local part = call('ZRANGEBYSCORE', key, '-inf', ARGV[1], 'WITHSCORES', 'LIMIT', from, count)
     for m = 1, #part, 2 do
-      local member, moment = part[m], part[m + 1]
-      local is_pack = #member > 24
+      local member = part[m]
       n, members = n + 1, members + 1
-      found.ids[n], found.packed[n], found.moments[n], found.arrivals[n] = sub(member, 9, 24), is_pack, moment, member
-      for at = 25, #member - 18, 18 do
+      ids[n], of[n] = sub(member, 9, 24), members
+      for at = 27, #member - 16, 18 do
         n = n + 1
-        found.ids[n], found.packed[n], found.moments[n] = sub(member, at + 2, at + 17), true, moment
-        found.arrivals[n] = { member, at }
+        ids[n], of[n] = sub(member, at, at + 15), members
       end
-      found.members[members], found.ends[members] = member, n
+      found.members[members], found.ends[members], found.moments[members] = member, n, part[m + 1]
       if n >= most then break end
     end
     if #part < 2 * count then break end
@@ -68,11 +67,16 @@ local function first(key, most)
   end
   return found
 end
--- The number of arrival that a member begins with, or of a place in a pack.
-local function arrival(of)
-  if type(of) == 'string' then return (struct.unpack('>I8', of)) end
-  local seq = struct.unpack('>I8', of[1])
-  return seq + (struct.unpack('>I2', of[1], of[2]) - seq) % 65536
+-- The number of arrival of a job in a member: 0 for the first, and so on.
+local function arrival(member, place)
+  local seq = struct.unpack('>I8', member)
+  if place == 0 then return seq end
+  return seq + (struct.unpack('>I2', member, 7 + 18 * place) - seq) % 65536
+end
+-- Moment and number of arrival of a job that was found.
+local function due(found, n)
+  local m = found.of[n]
+  return tonumber(found.moments[m]), arrival(found.members[m], n - 1 - (found.ends[m - 1] or 0))
 end
 -- Takes the first jobs out of an order of dispatch.
 local function drop(key, found, count)
@@ -84,11 +88,10 @@ local function drop(key, found, count)
     return
   end
   -- The rest of a pack stays.
-  local pack = found.members[member]
-  local at = 7 + 18 * (count - before)
-  local rest = struct.pack('>I8', arrival({ pack, at })) .. sub(pack, at + 2)
+  local pack, place = found.members[member], count - before
+  local rest = struct.pack('>I8', arrival(pack, place)) .. sub(pack, 9 + 18 * place)
   call('ZREMRANGEBYRANK', key, 0, member - 1)
-  call('ZADD', key, found.moments[found.ends[member]], rest)
+  call('ZADD', key, found.moments[member], rest)
 end
 
 local taken, order = {}, 1
@@ -99,9 +102,9 @@ while order <= orders and #ids < max do
   if last == order then
     local found = first(KEYS[8 + order], left)
     local count = math.min(#found.ids, left)
+    local own, of, members, before = found.ids, found.of, found.members, #ids
     for n = 1, count do
-      ids[#ids + 1] = found.ids[n]
-      packed[#ids] = found.packed[n]
+      ids[before + n], packed[before + n] = own[n], #members[of[n]] > 24
     end
     taken[order] = { found, count }
   else
@@ -115,7 +118,7 @@ while order <= orders and #ids < max do
       for n = order, last do
         local place = at[n] + 1
         if found[n].ids[place] then
-          local moment, seq = tonumber(found[n].moments[place]), arrival(found[n].arrivals[place])
+          local moment, seq = due(found[n], place)
           if not best or moment < best.moment or (moment == best.moment and seq < best.seq) then
             best = { order = n, moment = moment, seq = seq }
           end
@@ -125,7 +128,7 @@ while order <= orders and #ids < max do
       local n = best.order
       at[n] = at[n] + 1
       ids[#ids + 1] = found[n].ids[at[n]]
-      packed[#ids] = found[n].packed[at[n]]
+      packed[#ids] = #found[n].members[found[n].of[at[n]]] > 24
       left = left - 1
     end
     for n = order, last do taken[n] = { found[n], at[n] } end
@@ -157,7 +160,7 @@ if #asked > 0 then
   local found = call('HMGET', KEYS[8], unpack(wanted))
   for n = 1, #asked do specs[asked[n]] = found[n] end
 end
-local after, given = {}, {}
+local after, given = {}, { table.concat(ids) }
 for n = 1, jobs do
   local head, spec = heads[n], specs[n]
   after[2 * n - 1] = ids[n]
@@ -168,7 +171,10 @@ for n = 1, jobs do
   else
     return { 'long' }
   end
-  given[3 * n - 2], given[3 * n - 1], given[3 * n] = ids[n], head or '', spec or ''
+  if head or spec then
+    local last = #given
+    given[last + 1], given[last + 2], given[last + 3] = n - 1, head or '', spec or ''
+  end
 end
 call('HSET', KEYS[7], unpack(after))
 local empty = {}
@@ -184,7 +190,7 @@ for n = 1, orders do
     call('HINCRBY', KEYS[6], ARGV[field + 3], count)
   end
 end
-call('HSET', KEYS[3], ARGV[4], ARGV[8] .. table.concat(ids))
+call('HSET', KEYS[3], ARGV[4], ARGV[8] .. given[1])
 call('ZADD', KEYS[4], ARGV[10], ARGV[4])
 call('ZADD', KEYS[2], ARGV[9], ARGV[11])
 return { 'done', time[1], time[2], given, empty }

@@ -8,7 +8,8 @@
 --       2 how many milliseconds the server's clock may be away from it; '' for a clock of tests
 --       3 version of lanes and settings; '' if there is none
 --       4 channel  5 message
---       6 what their heads begin with now  7 what they begin with then: both but for the first byte, which stays
+--       6 their heads as they are now, if the rest of each is where the job was born  7 as they are then; of any other
+--         head the first byte and what comes after this stay
 --       8 member of leases that watches none but these; '' if it watches others too
 --       9 jobs  10 tallies  11 outputs: none, or as many as jobs
 --       12 the moment they ended at, as it is kept
@@ -30,23 +31,29 @@ if ARGV[2] ~= '' and math.abs(time[1] * 1000 + time[2] / 1000 - now) > tonumber(
 end
 local leased, ended, jobs, tallies = ARGV[6], ARGV[7], tonumber(ARGV[9]), tonumber(ARGV[10])
 local ids = 12 + 2 * tallies
-local long, rest = #leased + 1, #leased + 2
+local long, turn, turned = #leased, sub(leased, 2), sub(ended, 2)
 local heads = call('HMGET', KEYS[3], unpack(ARGV, ids + 1, ids + jobs))
 local followed = {}
 if call('EXISTS', KEYS[4]) == 1 then followed = call('HMGET', KEYS[4], unpack(ARGV, ids + 1, ids + jobs)) end
-local others, after, ends = { 'other' }, {}, {}
+local others, after = { 'other' }, {}
 for n = 1, jobs do
-  local head, id = heads[n], ARGV[ids + n]
-  if head and not followed[n] and sub(head, 2, long) == leased then
-    after[2 * n - 1], after[2 * n] = id, sub(head, 1, 1) .. ended .. sub(head, rest)
-    ends[n] = ARGV[12] .. id
+  local head = heads[n]
+  after[2 * n - 1] = ARGV[ids + n]
+  if followed[n] then
+    others[#others + 1] = n - 1
+  elseif head == leased then
+    after[2 * n] = ended
+  elseif head and sub(head, 2, long) == turn then
+    after[2 * n] = sub(head, 1, 1) .. turned .. sub(head, long + 1)
   else
     others[#others + 1] = n - 1
   end
 end
 if #others > 1 then return others end
 call('HSET', KEYS[3], unpack(after))
-call('RPUSH', KEYS[5], unpack(ends))
+for from = ids + 1, ids + jobs, 128 do
+  call('RPUSH', KEYS[5], ARGV[12] .. table.concat(ARGV, '', from, math.min(from + 127, ids + jobs)))
+end
 if ARGV[11] ~= '0' then call('HSET', KEYS[6], unpack(ARGV, ids + jobs + 1, ids + 3 * jobs)) end
 if ARGV[8] ~= '' then call('ZREM', KEYS[2], ARGV[8]) end
 for tally = 1, tallies do

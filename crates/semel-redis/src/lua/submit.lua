@@ -22,11 +22,11 @@
 --         to it that nobody has drawn stay gaps: they are on their way, or never came. Below 0: without the sign it is
 --         the last number drawn, and nothing else will do
 --       5 the last number of arrival after this call
---       6 channel  7 message  8 member of places  9 owner of a key, but for the id; '' if the jobs have no keys
+--       6 channel  7 message  8 member of places  9 '' if the jobs have no keys, else of all keys what they are called
+--         among the owners, 16 bytes each, in one text: so many short ones cost more
 --       10 jobs  11 chunks  12 tallies  13 '' , or the score of the pack that all jobs share  14 that pack, or ''
 --       then for each chunk: its number; how many jobs
 --       for each tally: the field that each job adds one to
---       for each job, if they have keys: digest
 --       for each job, if they share no pack: score; member
 --       (2,000 values are unpacked at most)
 -- Gives { 'done', seconds, microseconds, places of the jobs that were left out… },
@@ -57,19 +57,20 @@ local drawn, presumed = tonumber(meta[2] or '0'), tonumber(ARGV[4])
 if away or (presumed and (drawn > math.abs(presumed) or drawn < -presumed)) then
   return { 'again', time[1], time[2], meta[2] or '0' }
 end
-local owner, jobs, chunks, tallies = ARGV[9], tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
+local digests, jobs, chunks, tallies = ARGV[9], tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
 local score, pack = ARGV[13], ARGV[14]
-local digests = 14 + 2 * chunks + tallies
-local places = digests
-if owner ~= '' then places = digests + jobs end
+local places = 14 + 2 * chunks + tallies
 local owners = 9 + chunks + tallies
 
--- Of each job the last two bytes of its arrival and its id.
-local entries, ids = {}, {}
-for n = 1, jobs do
-  entries[n] = pack ~= '' and sub(pack, 18 * n - 11, 18 * n + 6) or sub(ARGV[places + 2 * n], 7)
-  ids[n] = sub(entries[n], 3)
+-- Of each job the last two bytes of its arrival and its id, behind each other: with those before the end of its pack.
+local entries = sub(pack, 7, -2)
+if pack == '' then
+  local own = {}
+  for n = 1, jobs do own[n] = sub(ARGV[places + 2 * n], 7) end
+  entries = table.concat(own)
 end
+local ids = {}
+for n = 1, jobs do ids[n] = sub(entries, 18 * n - 15, 18 * n) end
 -- One for the tokens, two for the order of dispatch, four for the records.
 local there = call('EXISTS', KEYS[6], KEYS[7], KEYS[7], KEYS[2], KEYS[2], KEYS[2], KEYS[2])
 local known, seen, others = {}, {}, { 'other' }
@@ -80,9 +81,9 @@ for n = 1, jobs do
 end
 if #others > 1 then return others end
 local answer, left_out, out = { 'done', time[1], time[2] }, {}, 0
-if owner ~= '' then
+if digests ~= '' then
   for n = 1, jobs do
-    if call('HSETNX', KEYS[owners + n], ARGV[digests + n], owner .. ids[n]) == 0 then
+    if call('HSETNX', KEYS[owners + n], sub(digests, 16 * n - 15, 16 * n), ids[n]) == 0 then
       out = out + 1
       answer[3 + out] = n - 1
       left_out[n] = true
@@ -100,19 +101,21 @@ if out > 0 then
     if left_out[n] then call('RPUSH', KEYS[4], ids[n]) end
   end
 end
+-- What there is of jobs in a row, but for those that were left out.
+local function those(from, to)
+  if out == 0 then return sub(entries, 18 * from - 17, 18 * to) end
+  local kept = {}
+  for n = from, to do
+    if not left_out[n] then kept[#kept + 1] = sub(entries, 18 * n - 17, 18 * n) end
+  end
+  return table.concat(kept)
+end
 if pack ~= '' then
   if out > 0 then
-    local first
-    local kept = {}
-    for n = 1, jobs do
-      if not left_out[n] then
-        first = first or n
-        kept[#kept + 1] = entries[n]
-      end
-    end
-    local two = function(entry) return string.byte(entry, 1) * 256 + string.byte(entry, 2) end
-    local seq = struct.unpack('>I8', pack) + (two(entries[first]) - two(entries[1])) % 65536
-    pack = struct.pack('>I8', seq) .. sub(kept[1], 3) .. table.concat(kept, '', 2) .. 'p'
+    local kept = those(1, jobs)
+    local first = struct.unpack('>I2', kept)
+    local seq = struct.unpack('>I8', pack)
+    pack = struct.pack('>I8', seq + (first - seq) % 65536) .. sub(kept, 3) .. 'p'
   end
   call('ZADD', KEYS[7], score, pack)
   -- Until when there may be a pack: whoever counts members knows that before it they are not jobs.
@@ -129,15 +132,11 @@ else
 end
 local first = 0
 for chunk = 1, chunks do
-  local arrived, last = {}, first + tonumber(ARGV[14 + 2 * chunk])
-  for n = first + 1, last do
-    if not left_out[n] then arrived[#arrived + 1] = sub(entries[n], 2) end
-  end
-  if #arrived > 0 then
-    -- A chunk that had jobs before is known.
-    if call('RPUSH', KEYS[9 + chunk], unpack(arrived)) == #arrived then
-      call('ZADD', KEYS[9], ARGV[13 + 2 * chunk], ARGV[13 + 2 * chunk])
-    end
+  local last = first + tonumber(ARGV[14 + 2 * chunk])
+  local arrived = those(first + 1, last)
+  -- A chunk that had jobs before is known.
+  if arrived ~= '' and call('RPUSH', KEYS[9 + chunk], arrived) == 1 then
+    call('ZADD', KEYS[9], ARGV[13 + 2 * chunk], ARGV[13 + 2 * chunk])
   end
   first = last
 end

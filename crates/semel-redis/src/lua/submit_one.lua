@@ -11,7 +11,8 @@
 --         without the sign it is the last number drawn, and nothing else will do
 --       5 the last number of arrival after this call
 --       6 channel  7 message  8 member of places  9 number of the chunk  10 the field of meta that it counts in
---       11 id  12 record of birth  13 score  14 member, by itself or a pack (`pack.rs`)  15 if it has a key: digest  16 owner of the key
+--       11 id  12 record of birth  13 score  14 member, by itself or a pack (`pack.rs`)  15 if it has a key: what it is
+--       called among the owners
 -- Gives 1, or 0 if the job was left out; where the clock was looked at, { 'done', seconds, microseconds } or
 --       { 'done', seconds, microseconds, 0 },
 --       or { 'again', seconds, microseconds, last number of arrival }: number or clock were not as believed,
@@ -30,7 +31,7 @@ end
 -- One for the tokens, two for the order of dispatch. The job is written at once, and taken back if it may not be.
 local there, id, out = call('EXISTS', KEYS[4], KEYS[5], KEYS[5]), ARGV[11], false
 if (there % 2 == 1 and call('HEXISTS', KEYS[4], id) == 1)
-  or (KEYS[9] and call('HSETNX', KEYS[9], ARGV[15], ARGV[16]) == 0) then
+  or (KEYS[9] and call('HSETNX', KEYS[9], ARGV[15], id) == 0) then
   out = true
 elseif call('HSETNX', KEYS[3], id, ARGV[12]) == 0 then
   if KEYS[9] then call('HDEL', KEYS[9], ARGV[15]) end

@@ -11,7 +11,7 @@ use semel_core::store::log_feed;
 
 use crate::config::Config;
 use crate::head::Head;
-use crate::jobs::parse_arrival;
+use crate::jobs::parse_arrivals;
 use crate::keys::{Id, Keys};
 use crate::link::Link;
 use crate::link::answer::{self, Pair};
@@ -101,10 +101,8 @@ impl<'l> Source<'l> {
         let mut ask = redis::pipe();
         ask.cmd("LRANGE").arg(self.keys.order(chunk)).arg(0).arg(-1);
         let arrivals = answer::all_bytes(self.link.ask("reading jobs", &ask).await?.remove(0))?;
-        let jobs = arrivals
-            .iter()
-            .filter_map(|arrival| parse_arrival(chunk, arrival));
-        let mut jobs: Vec<(i64, Id)> = jobs.collect();
+        let jobs = arrivals.iter().filter_map(|entry| parse_arrivals(chunk, entry));
+        let mut jobs: Vec<(i64, Id)> = jobs.flatten().collect();
         jobs.sort_unstable();
         jobs.dedup();
         self.ids = jobs.into_iter().map(|(_, id)| id).collect();
