@@ -7,6 +7,7 @@ use semel_core::ids::JobId;
 use semel_core::job::{Life, Outcome, Would};
 use semel_core::limits;
 use semel_core::submission::{Prepared, Submission};
+use semel_core::time::Timestamp;
 use semel_core::view::LedgerEntry;
 
 use crate::head::{Head, Marks};
@@ -105,39 +106,22 @@ impl Tx<'_> {
             self.count(lane, counter);
         }
         let Some(named) = named else { return Ok(()) };
-        let Some((key, policy)) = prepared.key.as_ref().zip(prepared.policy()) else {
+        let keys = self.names();
+        let Some(entry) = entry(keys, self.now, prepared, outcome, named, differs) else {
             return Ok(());
         };
-        let keys = self.names();
         let n = self.next_entry().await?;
-        let submission = &prepared.submission;
-        let token = Id::from(submission.token);
-        let input = &submission.content.input;
-        let kept = differs.any && input.as_str().len() <= limits::LEDGER_INPUT_BYTES;
-        let entry = LedgerEntry {
-            n,
-            at: self.now,
-            outcome,
-            digest: key.digest,
-            holder: keys.id_of(&named.trail, &named.id),
-            task: submission.task.clone(),
-            queue: submission.queue.clone(),
-            producer: submission.producer.clone(),
-            policy: policy.on_duplicate.word().to_owned(),
-            differs: differs.pointers,
-            input: kept.then(|| input.clone()),
-        };
+        let (entry, token) = (LedgerEntry { n, ..entry }, Id::from(prepared.submission.token));
         let page = Keys::page(n);
-        let digest = key.digest.as_bytes().to_vec();
+        let digest = entry.digest.as_bytes().to_vec();
         // Where the server has lost that a number was drawn, it gives it to somebody else too.
         self.set_new(
             Slot::new(keys.ledger(page), n.to_string()),
             records::encode_entry(&entry, &token),
         );
         self.run("ZADD", keys.ledger_pages(), vec![score(page), score(page)]);
-        self.run("RPUSH", keys.ledger_of(&key.digest), vec![score(n)]);
-        self.run("SADD", keys.touched(), vec![digest.clone()]);
-        self.run("HINCRBY", keys.absorbed(&key.digest), vec![digest, b"1".to_vec()]);
+        self.run("RPUSH", keys.ledger_of(&entry.digest), vec![score(n)]);
+        self.run("SADD", keys.touched(), vec![digest]);
         self.add(keys.meta(), "entries".to_owned(), 1);
         // A new follower is found under its token itself, and with it the token is forgotten.
         if outcome != Outcome::Deferred || named.follows.is_some() {
@@ -225,4 +209,32 @@ impl Tx<'_> {
             None => self.know_key(&head).await,
         }
     }
+}
+
+/// The record of an absorbed submission, without its number. None if it has no key.
+pub fn entry(
+    keys: &Keys,
+    now: Timestamp,
+    prepared: &Prepared,
+    outcome: Outcome,
+    named: &Head,
+    differs: Difference,
+) -> Option<LedgerEntry> {
+    let (key, policy) = prepared.key.as_ref().zip(prepared.policy())?;
+    let submission = &prepared.submission;
+    let input = &submission.content.input;
+    let kept = differs.any && input.as_str().len() <= limits::LEDGER_INPUT_BYTES;
+    Some(LedgerEntry {
+        n: 0,
+        at: now,
+        outcome,
+        digest: key.digest,
+        holder: keys.id_of(&named.trail, &named.id),
+        task: submission.task.clone(),
+        queue: submission.queue.clone(),
+        producer: submission.producer.clone(),
+        policy: policy.on_duplicate.word().to_owned(),
+        differs: differs.pointers,
+        input: kept.then(|| input.clone()),
+    })
 }

@@ -6,6 +6,7 @@
 //! ([`crate::writer`]). Believed is that lanes and settings are as last seen, that the clocks go alike, that nobody has
 //! drawn a number of arrival since, and that a job this handle has leased is as it was leased.
 
+pub mod absorb;
 pub mod belief;
 pub mod claim;
 pub mod settle;

@@ -1,6 +1,6 @@
 //! Looking: jobs, keys, ledger, steps. Nothing here is ever written.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use redis::Value;
 
@@ -345,12 +345,14 @@ impl Tx<'_> {
         let mut rows = Rows::new(limit);
         while !rows.is_full() {
             let Some(part) = walk.next(self).await? else { break };
-            self.load_totals(&part).await?;
+            let totals = self.totals_of(&part).await?;
             for (seq, id) in part {
                 let Some(head) = self.head(&id).await?.filter(|head| head.seq == seq) else {
                     continue;
                 };
-                if let Some(row) = self.key_row(&head).await?.filter(|row| matches_key(filter, row)) {
+                let absorbed = head.digest.and_then(|digest| totals.get(&digest)).copied();
+                let row = self.key_row(&head, absorbed.unwrap_or_default()).await?;
+                if let Some(row) = row.filter(|row| matches_key(filter, row)) {
                     rows.push(seq, row);
                 }
             }
@@ -358,18 +360,36 @@ impl Tx<'_> {
         Ok(rows.part(&walk))
     }
 
-    /// How much the keys of some jobs have absorbed, read at once.
-    async fn load_totals(&mut self, part: &[(i64, Id)]) -> Result<(), StoreError> {
-        let keys = self.names();
-        let mut slots = Vec::new();
+    /// How much the keys of some jobs have absorbed.
+    async fn totals_of(&mut self, part: &[(i64, Id)]) -> Result<HashMap<Digest, i64>, StoreError> {
+        let mut digests = Vec::new();
         for (_, id) in part {
-            let digest = self.head(id).await?.and_then(|head| head.digest);
-            slots.extend(digest.map(|digest| Slot::new(keys.absorbed(&digest), *digest.as_bytes())));
+            digests.extend(self.head(id).await?.and_then(|head| head.digest));
         }
-        self.load(slots).await
+        digests.sort_unstable();
+        digests.dedup();
+        if digests.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let keys = self.names();
+        let mut ask = redis::pipe();
+        // One instant: what leaves the ledger is counted elsewhere from then on.
+        ask.atomic();
+        for digest in &digests {
+            ask.cmd("HGET").arg(keys.absorbed(digest)).arg(digest.as_bytes());
+            ask.cmd("LLEN").arg(keys.ledger_of(digest));
+        }
+        let answers = self.look(&ask).await?;
+        let counts: Vec<i64> = answers
+            .into_iter()
+            .map(answer::number)
+            .collect::<Result<_, _>>()?;
+        let (counts, _) = counts.as_chunks::<2>();
+        let totals = counts.iter().map(|[gone, there]| gone + there);
+        Ok(digests.into_iter().zip(totals).collect())
     }
 
-    async fn key_row(&mut self, head: &Head) -> Result<Option<KeyRow>, StoreError> {
+    async fn key_row(&mut self, head: &Head, absorbed: i64) -> Result<Option<KeyRow>, StoreError> {
         if head.digest.is_none() || head.life.holding.is_none() {
             return Ok(None);
         }
@@ -377,8 +397,6 @@ impl Tx<'_> {
         let Some(view) = key_view(head, &spec, self.now) else {
             return Ok(None);
         };
-        let slot = Slot::new(self.names().absorbed(&view.digest), *view.digest.as_bytes());
-        let absorbed = self.get(&slot).await?.map_or(Ok(0), answer::parse)?;
         let (queue, _) = self.lane_names(head)?;
         Ok(Some(KeyRow {
             absorbed,
@@ -410,7 +428,10 @@ impl Tx<'_> {
         }
         for id in owners {
             if let Some(head) = self.head(&id).await? {
-                return self.key_row(&head).await;
+                let totals = self.totals_of(&[(head.seq, id)]).await?;
+                return self
+                    .key_row(&head, totals.get(digest).copied().unwrap_or_default())
+                    .await;
             }
         }
         Ok(None)

@@ -37,7 +37,7 @@ impl Id {
 /// them apart.
 const CHUNK: i64 = 256;
 /// Ledger entries in one hash.
-const PAGE: i64 = 256;
+pub const PAGE: i64 = 256;
 /// The length of time whose lapsing keys are counted together.
 pub const LAPSE_SPAN: i64 = 3_600_000;
 /// Hashes that the owners of keys are spread over, in all shards together. With few, each is long, and a new key costs
@@ -346,7 +346,7 @@ impl Keys {
         self.name("touched")
     }
 
-    /// How many submissions keys have absorbed.
+    /// How many submissions keys have absorbed of which nothing is in the ledger any more.
     pub fn absorbed(&self, digest: &Digest) -> String {
         self.name(&format!("absorbed:{}", hex(&digest.as_bytes()[..2])))
     }

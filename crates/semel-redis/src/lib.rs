@@ -87,6 +87,8 @@ pub struct RedisStore {
 pub struct AtOnce {
     /// Submissions that became a job.
     pub admitted: u64,
+    /// Submissions that were absorbed. Of these it is looked first who has their keys.
+    pub absorbed: u64,
     /// Jobs that were leased.
     pub leased: u64,
     /// Jobs that were completed.
@@ -201,6 +203,7 @@ impl RedisStore {
         for member in &self.members {
             let own = &member.shard.at_once;
             sum.admitted += own.admitted.load(Ordering::Relaxed);
+            sum.absorbed += own.absorbed.load(Ordering::Relaxed);
             sum.leased += own.leased.load(Ordering::Relaxed);
             sum.completed += own.completed.load(Ordering::Relaxed);
         }

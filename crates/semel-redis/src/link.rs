@@ -684,6 +684,17 @@ pub mod answer {
         }
     }
 
+    /// A number, where an empty text stands for none.
+    pub fn number_or_none(value: Value) -> Result<Option<i64>, StoreError> {
+        match value {
+            Value::Int(number) => Ok(Some(number)),
+            other => match bytes(other)? {
+                Some(bytes) if !bytes.is_empty() => parse(&bytes).map(Some),
+                _ => Ok(None),
+            },
+        }
+    }
+
     /// A number from its digits; scores may come with a point or an exponent.
     pub fn parse(bytes: &[u8]) -> Result<i64, StoreError> {
         let text = std::str::from_utf8(bytes).unwrap_or_default();

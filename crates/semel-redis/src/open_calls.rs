@@ -8,7 +8,7 @@ use crate::fast;
 use crate::settle;
 use crate::shard::Shard;
 use crate::submit::{self, Item};
-use crate::tx::{Slot, Tx};
+use crate::tx::{Drawn, Slot, Tx};
 use crate::writer::{Call, Reply};
 
 /// A submission on its way.
@@ -16,8 +16,8 @@ pub struct OpenItem {
     /// What it is before its key is made; then nothing.
     raw: Option<Submission>,
     item: Item,
-    /// The number of arrival that was drawn for it.
-    seq: Option<i64>,
+    /// What was drawn for it.
+    drawn: Drawn,
     answer: Option<Submitted>,
     tried: bool,
 }
@@ -27,7 +27,7 @@ impl From<Item> for OpenItem {
         OpenItem {
             raw: None,
             item,
-            seq: None,
+            drawn: Drawn::default(),
             answer: None,
             tried: false,
         }
@@ -97,10 +97,10 @@ pub async fn at_once(shard: &Shard, calls: &mut [Call]) -> Result<(), StoreError
     }
     if !items.is_empty() {
         let judged = fast::submit::submit(shard, &mut items).await?;
-        let judged = judged.answers.into_iter().zip(judged.seqs);
-        for (open, (answer, seq)) in items.into_iter().zip(judged) {
+        let judged = judged.answers.into_iter().zip(judged.drawn);
+        for (open, (answer, drawn)) in items.into_iter().zip(judged) {
             open.answer = answer;
-            open.seq = seq;
+            open.drawn = drawn;
             open.tried = true;
         }
     }
@@ -124,14 +124,24 @@ pub fn is_answered(call: &Call) -> bool {
     }
 }
 
-/// Submissions that are open, with the numbers of arrival that were drawn for them.
-pub fn submissions(calls: &[Call]) -> impl Iterator<Item = (&Item, Option<i64>)> {
+/// Submissions that are open, with what was drawn for them.
+pub fn submissions(calls: &[Call]) -> impl Iterator<Item = (&Item, Drawn)> {
     let batches = calls.iter().filter_map(|call| match call {
         Call::Submit(batch) => Some(batch),
         _ => None,
     });
     let open = batches.flatten().filter(|open| open.is_open());
-    open.map(|open| (&open.item, open.seq))
+    open.map(|open| (&open.item, open.drawn))
+}
+
+/// The numbers in the ledger that were drawn for the open ones may be somebody else's, where the server has lost that they
+/// were drawn.
+pub fn give_up_numbers(calls: &mut [Call]) {
+    for call in calls {
+        if let Call::Submit(batch) = call {
+            batch.iter_mut().for_each(|open| open.drawn.entry = None);
+        }
+    }
 }
 
 /// What a step over the open ones will ask for.
@@ -160,7 +170,7 @@ pub async fn decide(tx: &mut Tx<'_>, calls: &[Call]) -> Result<Vec<Reply>, Store
         replies.push(match call {
             Call::Submit(batch) => {
                 let open = batch.iter().filter(|open| open.is_open());
-                let open: Vec<_> = open.map(|open| (&open.item, open.seq)).collect();
+                let open: Vec<_> = open.map(|open| (&open.item, open.drawn)).collect();
                 let rest = tx.submit(&open).await?;
                 Reply::Submitted(filled(batch.iter().map(|open| open.answer.clone()), rest)?)
             }

@@ -12,6 +12,10 @@ pub struct Scripts {
     pub submit: Script,
     /// One new submission.
     pub submit_one: Script,
+    /// Who has some keys, and how those jobs fare.
+    pub holders: Script,
+    /// Records of absorbed submissions.
+    pub absorb: Script,
     /// First leases.
     pub claim: Script,
     /// Completions.
@@ -28,6 +32,8 @@ const BEGIN: &str = include_str!("lua/begin.lua");
 const APPLY: &str = include_str!("lua/apply.lua");
 const SUBMIT: &str = include_str!("lua/submit.lua");
 const SUBMIT_ONE: &str = include_str!("lua/submit_one.lua");
+const HOLDERS: &str = include_str!("lua/holders.lua");
+const ABSORB: &str = include_str!("lua/absorb.lua");
 const CLAIM: &str = include_str!("lua/claim.lua");
 const SETTLE: &str = include_str!("lua/settle.lua");
 const CHECK: &str = include_str!("lua/check.lua");
@@ -42,6 +48,8 @@ impl Scripts {
             apply: Script::new(APPLY),
             submit: Script::new(SUBMIT),
             submit_one: Script::new(SUBMIT_ONE),
+            holders: Script::new(HOLDERS),
+            absorb: Script::new(ABSORB),
             claim: Script::new(CLAIM),
             settle: Script::new(SETTLE),
             check: Script::new(CHECK),
@@ -58,7 +66,7 @@ impl Scripts {
             load
         };
         [
-            BEGIN, APPLY, SUBMIT, SUBMIT_ONE, CLAIM, SETTLE, CHECK, READ, PROBE,
+            BEGIN, APPLY, SUBMIT, SUBMIT_ONE, HOLDERS, ABSORB, CLAIM, SETTLE, CHECK, READ, PROBE,
         ]
         .map(load)
         .into()

@@ -49,6 +49,8 @@ pub struct Shard {
 pub struct Tallies {
     /// Admitted.
     pub admitted: AtomicU64,
+    /// Absorbed: those are looked at first.
+    pub absorbed: AtomicU64,
     /// Leased.
     pub leased: AtomicU64,
     /// Completed.

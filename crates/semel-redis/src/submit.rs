@@ -2,20 +2,23 @@
 
 use semel_core::admission::{self, Decision, Holder};
 use semel_core::canonical::{self, Limits};
+use semel_core::dedup::Key;
 use semel_core::error::{Invalid, StoreError};
 use semel_core::ids::{Digest, JobId, Name};
 use semel_core::job::{Outcome, State};
 use semel_core::limits;
 use semel_core::store::{Admitted, Explanation, Submitted};
 use semel_core::submission::{Policy, Prepared, Submission};
+use semel_core::time::Timestamp;
 use semel_core::view::HolderView;
 
+use crate::config::Config;
 use crate::head::Head;
 use crate::inspect;
 use crate::keys::{Id, Keys};
 use crate::link::answer;
 use crate::records;
-use crate::tx::{Slot, Tx};
+use crate::tx::{Drawn, Slot, Tx};
 
 /// An item of a batch, prepared on the caller's side.
 pub type Item = Result<Prepared, Invalid>;
@@ -65,22 +68,23 @@ impl Slot {
 }
 
 impl Tx<'_> {
-    /// Admits a batch, one item after another. Some come with a number of arrival that was drawn for them.
-    pub async fn submit(&mut self, batch: &[(&Item, Option<i64>)]) -> Result<Vec<Submitted>, StoreError> {
+    /// Admits a batch, one item after another.
+    pub async fn submit(&mut self, batch: &[(&Item, Drawn)]) -> Result<Vec<Submitted>, StoreError> {
         self.load_holders(batch).await?;
         let mut answers = Vec::with_capacity(batch.len());
-        for (item, seq) in batch {
-            self.reserved = *seq;
+        for (item, drawn) in batch {
+            self.reserved = *drawn;
             answers.push(match item {
                 Ok(prepared) => self.submit_one(prepared.clone()).await?,
                 Err(invalid) => Submitted::Invalid(invalid.clone()),
             });
         }
+        self.reserved = Drawn::default();
         Ok(answers)
     }
 
     /// The jobs that own the keys of a batch, read at once.
-    async fn load_holders(&mut self, batch: &[(&Item, Option<i64>)]) -> Result<(), StoreError> {
+    async fn load_holders(&mut self, batch: &[(&Item, Drawn)]) -> Result<(), StoreError> {
         let mut ids = Vec::new();
         for key in batch
             .iter()
@@ -202,14 +206,8 @@ impl Tx<'_> {
         let Submission { queue, task, .. } = &prepared.submission;
         let observe = self.config.observes(queue, task, self.now);
         let named = holder.as_ref().map(|head| self.view(head)).transpose()?;
-        let met = match (&holder, &named) {
-            (Some(head), Some(named)) => head.input.zip(prepared.key.as_ref()).map(|(input, key)| Holder {
-                id: &named.id,
-                task: &named.task,
-                enqueued_at: head.enqueued_at,
-                input: input.beside(key.input),
-                life: &head.life,
-            }),
+        let met = match (&holder, &named, &prepared.key) {
+            (Some(head), Some(named), Some(key)) => as_holder(head, named, key),
             _ => None,
         };
         let decision = admission::admit(&prepared, met.as_ref(), observe, self.now, generation);
@@ -326,13 +324,7 @@ impl Tx<'_> {
 
     /// A job as a reference.
     pub fn view(&self, head: &Head) -> Result<HolderView, StoreError> {
-        let (_, task): (Name, Name) = self.lane_names(head)?;
-        Ok(HolderView {
-            id: self.names().id_of(&head.trail, &head.id),
-            task,
-            state: head.life.state(self.now),
-            enqueued_at: head.enqueued_at,
-        })
+        reference(self.names(), &self.config, head, self.now)
     }
 
     /// What a judged submission is answered: true once it is written.
@@ -385,7 +377,35 @@ impl Tx<'_> {
     }
 }
 
-fn absorbed_answer(outcome: Outcome, job: HolderView, digest: Digest, differs: &[String]) -> Submitted {
+/// A job as a reference.
+pub fn reference(
+    keys: &Keys,
+    config: &Config,
+    head: &Head,
+    now: Timestamp,
+) -> Result<HolderView, StoreError> {
+    let (_, task): (Name, Name) = config.names(head.lane)?;
+    Ok(HolderView {
+        id: keys.id_of(&head.trail, &head.id),
+        task,
+        state: head.life.state(now),
+        enqueued_at: head.enqueued_at,
+    })
+}
+
+/// The holder of a key as core is asked about it.
+pub fn as_holder<'a>(head: &'a Head, named: &'a HolderView, key: &Key) -> Option<Holder<'a>> {
+    Some(Holder {
+        id: &named.id,
+        task: &named.task,
+        enqueued_at: head.enqueued_at,
+        input: head.input?.beside(key.input),
+        life: &head.life,
+    })
+}
+
+/// What an absorbed submission is answered.
+pub fn absorbed_answer(outcome: Outcome, job: HolderView, digest: Digest, differs: &[String]) -> Submitted {
     match outcome {
         Outcome::Rejected => Submitted::Rejected { holder: job },
         Outcome::Conflict => Submitted::Conflict {

@@ -99,6 +99,15 @@ pub struct Signals {
     pub ends: bool,
 }
 
+/// Numbers that were drawn for a submission before it is decided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drawn {
+    /// Of its arrival.
+    pub seq: Option<i64>,
+    /// Of its record in the ledger.
+    pub entry: Option<i64>,
+}
+
 /// What came of writing a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
@@ -124,8 +133,8 @@ pub struct Tx<'s> {
     pub lease_due: bool,
     /// Whether its answer promises something even if it writes nothing: that something is there.
     pub promises: bool,
-    /// The number of arrival that was drawn for the next job before.
-    pub reserved: Option<i64>,
+    /// What was drawn before for the submission that is next.
+    pub reserved: Drawn,
     /// Other jobs of keys, where this step has looked at them or changed them.
     pub kin_left: HashMap<Digest, Vec<(i64, Id)>>,
     config_before: i64,
@@ -199,7 +208,7 @@ impl<'s> Tx<'s> {
             counts: BTreeMap::new(),
             seqs: (seq - seqs as i64, seq),
             entries: (entry - entries as i64, entry),
-            reserved: None,
+            reserved: Drawn::default(),
         };
         if seqs > 0 {
             shard.believe(|belief| belief.arrived(seq));
@@ -407,8 +416,8 @@ impl<'s> Tx<'s> {
 
     /// The next arrival.
     pub async fn next_seq(&mut self) -> Result<i64, StoreError> {
-        if let Some(reserved) = self.reserved.take() {
-            return Ok(reserved);
+        if let Some(seq) = self.reserved.seq.take() {
+            return Ok(seq);
         }
         if self.seqs.0 == self.seqs.1 {
             self.seqs = self.draw("seq").await?;
@@ -419,6 +428,9 @@ impl<'s> Tx<'s> {
 
     /// The number of the next ledger entry.
     pub async fn next_entry(&mut self) -> Result<i64, StoreError> {
+        if let Some(entry) = self.reserved.entry.take() {
+            return Ok(entry);
+        }
         if self.entries.0 == self.entries.1 {
             self.entries = self.draw("ledger").await?;
         }

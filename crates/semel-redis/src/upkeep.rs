@@ -362,7 +362,7 @@ impl Tx<'_> {
                     .transpose()?;
                 match found {
                     Some((entry, token)) => self.drop_entry(&entry, &token, &mut going).await?,
-                    None => self.run("LREM", keys.ledger_of(&digest), vec![score(1), score(n)]),
+                    None => self.strike_entry(&digest, n),
                 }
             }
             if all <= going.of(&digest) || all == 0 {
@@ -403,16 +403,20 @@ impl Tx<'_> {
         if self.get(&by_token).await?.map(answer::parse).transpose()? == Some(entry.n) {
             self.unset(by_token);
         }
-        self.run(
-            "LREM",
-            keys.ledger_of(&entry.digest),
-            vec![score(1), score(entry.n)],
-        );
+        self.strike_entry(&entry.digest, entry.n);
         self.add(keys.meta(), "entries".to_owned(), -1);
         self.forget_if_empty(keys.ledger(page), keys.ledger_pages(), "ZREM", score(page));
         *going.keys.entry(entry.digest).or_default() += 1;
         going.count += 1;
         Ok(())
+    }
+
+    /// Takes an entry out of those of its key, where it stays counted.
+    fn strike_entry(&mut self, digest: &Digest, n: i64) {
+        let keys = self.names();
+        self.run("LREM", keys.ledger_of(digest), vec![score(1), score(n)]);
+        let one = vec![digest.as_bytes().to_vec(), score(1)];
+        self.run("HINCRBY", keys.absorbed(digest), one);
     }
 
     async fn forget_totals(&mut self, going: &Going) -> Result<(), StoreError> {

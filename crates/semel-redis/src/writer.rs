@@ -309,10 +309,9 @@ async fn make_way(attempt: u32) {
 async fn together(shard: &Shard, calls: &mut [Call]) -> Result<Vec<Reply>, StoreError> {
     open_calls::at_once(shard, calls).await?;
     for attempt in 1.. {
-        let entries = open_calls::submissions(calls).count();
-        let seqs = open_calls::submissions(calls)
-            .filter(|(_, seq)| seq.is_none())
-            .count();
+        let drawn = || open_calls::submissions(calls).map(|(_, drawn)| drawn);
+        let seqs = drawn().filter(|drawn| drawn.seq.is_none()).count();
+        let entries = drawn().filter(|drawn| drawn.entry.is_none()).count();
         let wanted = sorted(open_calls::wanted(shard, calls));
         let mut tx = Tx::begin(shard, wanted, seqs, entries).await?;
         tx.rescue(RESCUE).await?;
@@ -320,6 +319,7 @@ async fn together(shard: &Shard, calls: &mut [Call]) -> Result<Vec<Reply>, Store
         if tx.commit().await? == Written::Done {
             return Ok(replies);
         }
+        open_calls::give_up_numbers(calls);
         make_way(attempt).await;
     }
     Err(StoreError::unavailable("writing"))

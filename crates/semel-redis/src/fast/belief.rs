@@ -41,6 +41,8 @@ pub struct Belief {
     leased: HashMap<Id, Leased>,
     waiting: u32,
     cost: u32,
+    /// Whether of the keys that came last most were taken, so that it is better to look first.
+    pub mostly_taken: bool,
 }
 
 impl Belief {

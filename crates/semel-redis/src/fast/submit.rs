@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::future::poll_fn;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
@@ -19,6 +20,7 @@ use semel_core::store::{Admitted, Submitted};
 use semel_core::submission::{Policy, Prepared, Submission};
 use semel_core::view::HolderView;
 
+use super::absorb;
 use super::belief::Belief;
 use super::{Moment, Said, ask_all, believed, believed_for_now, config};
 use crate::config::Config;
@@ -32,7 +34,7 @@ use crate::pack;
 use crate::records::Spec;
 use crate::route;
 use crate::shard::Shard;
-use crate::tx::Signals;
+use crate::tx::{Drawn, Signals};
 
 /// Items in one call: while the server is at one, the next is made ready.
 pub const CALL: usize = 256;
@@ -43,8 +45,8 @@ const FIRST: usize = 32;
 pub struct Judged {
     /// The answers, where there are some; the others go the long way.
     pub answers: Vec<Option<Submitted>>,
-    /// The numbers of arrival that were drawn for them, where they were.
-    pub seqs: Vec<Option<i64>>,
+    /// What was drawn for them.
+    pub drawn: Vec<Drawn>,
     /// Whose id or token is known.
     known: HashSet<usize>,
 }
@@ -61,10 +63,39 @@ enum Round {
 }
 
 impl Judged {
+    /// Whether a place has its answer.
+    pub fn is_answered(&self, place: usize) -> bool {
+        self.answers[place].is_some()
+    }
+
+    /// Whether the id or token at a place is known.
+    pub fn is_known(&self, place: usize) -> bool {
+        self.known.contains(&place)
+    }
+
+    /// A place has its answer.
+    pub fn answer(&mut self, place: usize, answer: Submitted) {
+        self.answers[place] = Some(answer);
+    }
+
+    /// The number in the ledger that was drawn for a place.
+    pub fn number(&self, place: usize) -> Option<i64> {
+        self.drawn[place].entry
+    }
+
+    /// A number in the ledger was drawn for a place.
+    pub fn has_number(&mut self, place: usize, number: i64) {
+        self.drawn[place].entry.get_or_insert(number);
+    }
+
+    fn answered(&self) -> usize {
+        self.answers.iter().flatten().count()
+    }
+
     /// Places have these numbers of arrival, unless they have one by now.
-    fn drawn(&mut self, seqs: impl Iterator<Item = (usize, i64)>) {
+    fn has_seqs(&mut self, seqs: impl Iterator<Item = (usize, i64)>) {
         for (place, seq) in seqs {
-            self.seqs[place].get_or_insert(seq);
+            self.drawn[place].seq.get_or_insert(seq);
         }
     }
 }
@@ -104,19 +135,31 @@ struct Met {
 pub async fn submit(shard: &Shard, items: &mut [&mut OpenItem]) -> Result<Judged, StoreError> {
     let mut judged = Judged {
         answers: items.iter().map(|_| None).collect(),
-        seqs: vec![None; items.len()],
+        drawn: vec![Drawn::default(); items.len()],
         known: HashSet::new(),
     };
     // Once more if something was believed wrongly, which the server has told.
     if let Some(config) = config(shard) {
+        let looked_first = shard.believe(|belief| belief.mostly_taken);
+        if looked_first {
+            look_first(shard, &config, items, &mut judged).await?;
+        }
+        let before = judged.answered();
         let first = at_once(shard, &config, items, &mut judged).await?;
         if first == Round::Refused {
             // Nothing has arrived, so all of it can be numbered anew.
-            judged.seqs.fill(None);
+            judged.drawn.iter_mut().for_each(|drawn| drawn.seq = None);
         }
         if first != Round::Over {
             at_once(shard, &config, items, &mut judged).await?;
         }
+        let admitted = judged.answered() - before;
+        // Who was admitted just now may be whom the others meet.
+        if judged.answered() < items.len() && (admitted > 0 || !looked_first) {
+            look_first(shard, &config, items, &mut judged).await?;
+        }
+        let absorbed = judged.answered() - admitted;
+        shard.believe(|belief| belief.mostly_taken = absorbed > admitted);
     }
     for (item, answer) in items.iter_mut().zip(&mut judged.answers) {
         if let Err(invalid) = item.prepare(shard) {
@@ -124,6 +167,29 @@ pub async fn submit(shard: &Shard, items: &mut [&mut OpenItem]) -> Result<Judged
         }
     }
     Ok(judged)
+}
+
+/// The size of the part that comes after so many items: a short one first, so that the server is soon at work.
+pub fn next_size(before: usize) -> usize {
+    (before * 2).clamp(FIRST, CALL)
+}
+
+/// Absorbs whoever meets a holder.
+async fn look_first(
+    shard: &Shard,
+    config: &Arc<Config>,
+    items: &mut [&mut OpenItem],
+    judged: &mut Judged,
+) -> Result<(), StoreError> {
+    match items.len() {
+        1 => absorb::absorb(shard, config, items, judged).await,
+        _ => {
+            shard
+                .link
+                .drive(absorb::absorb(shard, config, items, judged))
+                .await
+        }
+    }
 }
 
 /// Sends all of it. Several calls may be on their way then, and this caller reads and writes for all of them.
@@ -153,8 +219,7 @@ async fn round(
     let (mut first, mut undrawn, mut goes_on, all) = (0, 0, false, items.len());
     let mut rest = items;
     while !rest.is_empty() {
-        // A short one first, so that the server is soon at work.
-        let size = (first * 2).clamp(FIRST, CALL).min(rest.len());
+        let size = next_size(first).min(rest.len());
         let part = rest.split_off_mut(..size).unwrap_or_default();
         for item in part.iter_mut() {
             let _known_later = item.prepare(shard);
@@ -184,7 +249,7 @@ async fn round(
                 if !called.iter().all(is_written) {
                     break;
                 }
-                judged.drawn(
+                judged.has_seqs(
                     (before + 1..)
                         .zip(places.clone())
                         .map(|(seq, place)| (place, seq)),
@@ -229,7 +294,7 @@ async fn round(
             judged.answers[place] = Some(answer);
         }
         // Numbers that were only presumed are drawn if the script says so.
-        judged.drawn(called.drawn.into_iter());
+        judged.has_seqs(called.drawn.into_iter());
     }
     Ok(match (again, written) {
         (false, _) => Round::Over,
@@ -271,7 +336,7 @@ fn sorted<'a>(
             .as_ref()
             .is_none_or(|key| met.digests.insert(key.digest));
         let is_settled =
-            judged.answers[place].is_some() || judged.seqs[place].is_some() || judged.known.contains(&place);
+            judged.is_answered(place) || judged.drawn[place].seq.is_some() || judged.is_known(place);
         if !first || !free || is_settled {
             continue;
         }
@@ -315,6 +380,20 @@ impl Batch<'_> {
     }
 }
 
+/// A submission with the key it has in its queue. None if the key depends on the exact time.
+pub fn keyed<'a>(shard: &Shard, config: &Config, prepared: &'a Prepared) -> Option<Cow<'a, Prepared>> {
+    let submission = &prepared.submission;
+    let mut prepared = Cow::Borrowed(prepared);
+    if submission.policy == Policy::Unsaid && config.is_unique(&submission.queue) {
+        let keyed = prepared.into_owned();
+        // It has no period.
+        let now = shard.time.about_now();
+        prepared = Cow::Owned(keyed.with_queue_policy(&shard.namespace, now).ok()?);
+    }
+    let timed = prepared.policy().is_some_and(|policy| policy.period.is_some());
+    (!timed).then_some(prepared)
+}
+
 /// What core makes of a submission whose key is free.
 fn judge<'a>(
     shard: &Shard,
@@ -326,15 +405,10 @@ fn judge<'a>(
     let submission = &prepared.submission;
     let (queue, task) = (&submission.queue, &submission.task);
     let lane = config.lane(queue, task)?;
-    let mut prepared = Cow::Borrowed(prepared);
-    if submission.policy == Policy::Unsaid && config.is_unique(queue) {
-        let keyed = prepared.into_owned();
-        prepared = Cow::Owned(keyed.with_queue_policy(&shard.namespace, moment.now).ok()?);
-    }
-    // A key with a period and the end of a setting depend on the exact time, a hybrid key on those of the same fields.
+    let prepared = keyed(shard, config, prepared)?;
+    // The end of a setting depends on the exact time, a hybrid key on those of the same fields.
     let mut settings = config.settings.values();
-    let timed = prepared.policy().is_some_and(|policy| policy.period.is_some())
-        || settings.any(|setting| setting.closed_until.is_some() || setting.observed_until.is_some());
+    let timed = settings.any(|setting| setting.closed_until.is_some() || setting.observed_until.is_some());
     let grouped = prepared.key.as_ref().is_some_and(|key| key.group.is_some());
     if timed || grouped || config.closed(queue, task, moment.now).is_some() {
         return None;
