@@ -5,9 +5,10 @@ mod sets;
 mod tool;
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
+use tokio::runtime::Handle;
 
 use semel_core::ids::Name;
 use semel_core::job::Outcome;
@@ -18,7 +19,7 @@ use crate::load::{Kind, Load};
 use crate::redis::sets::{Sets, Way};
 use crate::report::median;
 use crate::rig::{LARGEST, Rig};
-use crate::rounds::{Contestant, alternate, quotients};
+use crate::rounds::{Anew, Contestant, Subject, alternate, quotients};
 use crate::settings::Group;
 use crate::subjects::{Callers, Lifecycle, Process, Submitting, What, Worked, better_lifecycle, paced};
 
@@ -45,7 +46,47 @@ struct Run<'a> {
     raw: Arc<Raw>,
     /// What all names of this run begin with.
     name: String,
-    made: Vec<Name>,
+    made: Made,
+}
+
+/// Namespaces that were made so far.
+type Made = Arc<Mutex<Vec<Name>>>;
+
+/// Makes stores in namespaces of their own.
+#[derive(Clone)]
+struct Fresh {
+    options: RedisOptions,
+    name: String,
+    made: Made,
+    handle: Handle,
+    seed: u64,
+}
+
+impl Fresh {
+    fn options(&self) -> Result<RedisOptions> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let namespace = Name::new(format!("{}-{}", self.name, made.len()))?;
+        made.push(namespace.clone());
+        Ok(RedisOptions {
+            namespace,
+            create: true,
+            ..self.options.clone()
+        })
+    }
+
+    fn rig(&self) -> Result<Rig> {
+        let store = self.handle.block_on(RedisStore::open(self.options()?))?;
+        let load = Load::new(self.seed)?.made_now();
+        Rig::new(Arc::new(store), self.handle.clone(), load, LARGEST)
+    }
+
+    /// A store through which one job has been, so that its lane is there.
+    fn begun(&self) -> Result<Rig> {
+        let rig = self.rig()?;
+        rig.fill(Kind::Unique, 1, 0)?;
+        rig.block_on(async { rig.complete(rig.claim(1).await?).await })?;
+        Ok(rig)
+    }
 }
 
 /// Measures some groups, and leaves nothing on the server.
@@ -70,7 +111,7 @@ pub(crate) fn measure(bench: &mut Bench, groups: &[Group]) -> Result<()> {
         options,
         raw,
         name,
-        made: Vec::new(),
+        made: Made::default(),
     };
     run.describe()?;
     let measured = groups.iter().try_for_each(|group| {
@@ -118,23 +159,31 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A namespace nobody has used yet.
-    fn fresh_options(&mut self) -> Result<RedisOptions> {
-        let namespace = Name::new(format!("{}-{}", self.name, self.made.len()))?;
-        self.made.push(namespace.clone());
-        Ok(RedisOptions {
-            namespace,
-            create: true,
-            ..self.options.clone()
-        })
+    fn fresh(&self) -> Fresh {
+        Fresh {
+            options: self.options.clone(),
+            name: self.name.clone(),
+            made: self.made.clone(),
+            handle: self.bench.handle(),
+            seed: self.bench.settings.seed,
+        }
     }
 
     /// A store in a namespace of its own.
-    fn rig(&mut self) -> Result<Rig> {
-        let options = self.fresh_options()?;
-        let store = self.bench.block_on(RedisStore::open(options))?;
-        let load = Load::new(self.bench.settings.seed)?.made_now();
-        Rig::new(Arc::new(store), self.bench.handle(), load, LARGEST)
+    fn rig(&self) -> Result<Rig> {
+        self.fresh().rig()
+    }
+
+    /// What is measured of a store, or of a new one for each slice if slices are counted in jobs.
+    fn subject<S: Subject + 'static>(
+        &self,
+        make: impl Fn(Rig) -> Result<S> + 'static,
+    ) -> Result<Box<dyn Subject>> {
+        let fresh = self.fresh();
+        Ok(match self.bench.settings.jobs {
+            Some(_) => Box::new(Anew(move || make(fresh.begun()?))),
+            None => Box::new(make(fresh.rig()?)?),
+        })
     }
 
     fn sets_of(&self, way: Way) -> Sets {
@@ -159,7 +208,8 @@ impl Run<'_> {
     fn clear(&mut self) -> Result<()> {
         // These first: they are by far the most names, and each namespace is looked for among all.
         self.clear_sets()?;
-        for namespace in std::mem::take(&mut self.made) {
+        let made = std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner));
+        for namespace in made {
             self.bench.block_on(self.raw.remove_namespace(&namespace))?;
         }
         Ok(())
@@ -177,7 +227,7 @@ impl Run<'_> {
         batch: usize,
         against: &'static str,
     ) -> Result<Contestant> {
-        let subject = Submitting::new(self.rig()?, What::Fresh(kind), batch);
+        let subject = self.subject(move |rig| Ok(Submitting::new(rig, What::Fresh(kind), batch)))?;
         Ok(Contestant::new(name, against, batch, subject))
     }
 
@@ -262,9 +312,11 @@ impl Run<'_> {
     }
 
     fn duplicates(&mut self) -> Result<()> {
-        let rig = self.rig()?;
-        rig.fill(Kind::Unique, self.bench.settings.held, 0)?;
-        let subject = Submitting::new(rig, What::Duplicates, LARGEST);
+        let held = self.bench.settings.jobs.unwrap_or(self.bench.settings.held);
+        let subject = self.subject(move |rig| {
+            rig.fill(Kind::Unique, held, 0)?;
+            Ok(Submitting::new(rig, What::Duplicates, LARGEST))
+        })?;
         let contestants = vec![
             self.pipelined_sets(),
             Contestant::new("enqueue_dup", "ceiling_set_p64", LARGEST, subject),
@@ -273,9 +325,9 @@ impl Run<'_> {
     }
 
     fn process(&mut self) -> Result<()> {
-        let plain = Process::new(self.rig()?, Kind::Plain, "");
-        let unique = Process::new(self.rig()?, Kind::Unique, "_unique");
-        let worked = Worked::new(self.rig()?, Kind::Plain);
+        let plain = self.subject(|rig| Ok(Process::new(rig, Kind::Plain, "")))?;
+        let unique = self.subject(|rig| Ok(Process::new(rig, Kind::Unique, "_unique")))?;
+        let worked = self.subject(|rig| Ok(Worked::new(rig, Kind::Plain)))?;
         let contestants = vec![
             self.pipelined_sets(),
             Contestant::new("process_worker", "ceiling_set_p64", LARGEST, worked),
@@ -286,17 +338,21 @@ impl Run<'_> {
     }
 
     fn lifecycle(&mut self) -> Result<()> {
-        let rig = self.rig()?;
-        let sequential = Lifecycle::sequential(rig.clone());
+        let (sequential, pipelined) = match self.bench.settings.jobs {
+            Some(_) => (
+                self.subject(|rig| Ok(Lifecycle::sequential(rig)))?,
+                self.subject(|rig| Ok(Lifecycle::pipelined(rig)))?,
+            ),
+            None => {
+                let rig = self.rig()?;
+                let both = (Lifecycle::sequential(rig.clone()), Lifecycle::pipelined(rig));
+                (Box::new(both.0) as _, Box::new(both.1) as _)
+            }
+        };
         let contestants = vec![
             self.pipelined_sets(),
             Contestant::new("lifecycle_sequential", "ceiling_set_p64", LARGEST, sequential),
-            Contestant::new(
-                "lifecycle_pipelined",
-                "ceiling_set_p64",
-                LARGEST,
-                Lifecycle::pipelined(rig),
-            ),
+            Contestant::new("lifecycle_pipelined", "ceiling_set_p64", LARGEST, pipelined),
         ];
         alternate(self.bench, contestants)?;
         better_lifecycle(&mut self.bench.report, "")

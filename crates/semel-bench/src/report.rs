@@ -55,11 +55,13 @@ struct Line<'a> {
 
 impl Report {
     pub(crate) fn of(settings: &Settings, target: fn(&str) -> Option<Target>) -> Self {
+        let slice = match settings.jobs {
+            Some(jobs) => format!("{jobs} jobs"),
+            None => format!("about {} ms", settings.slice.as_millis()),
+        };
         let note = format!(
-            "medians of {} rounds of about {} ms; ratios are medians over the rounds; seed {}",
-            settings.rounds,
-            settings.slice.as_millis(),
-            settings.seed
+            "medians of {} rounds of {slice}; ratios are medians over the rounds; seed {}",
+            settings.rounds, settings.seed
         );
         Report {
             target,

@@ -13,6 +13,23 @@ pub(crate) trait Subject {
     fn slice(&mut self, jobs: usize) -> Result<Slice>;
 }
 
+impl Subject for Box<dyn Subject> {
+    fn slice(&mut self, jobs: usize) -> Result<Slice> {
+        (**self).slice(jobs)
+    }
+}
+
+/// Something that is made anew for each slice.
+#[cfg(feature = "redis")]
+pub(crate) struct Anew<F>(pub(crate) F);
+
+#[cfg(feature = "redis")]
+impl<S: Subject, F: FnMut() -> Result<S>> Subject for Anew<F> {
+    fn slice(&mut self, jobs: usize) -> Result<Slice> {
+        (self.0)()?.slice(jobs)
+    }
+}
+
 /// What a slice showed.
 pub(crate) struct Slice {
     jobs: usize,
@@ -125,7 +142,8 @@ pub(crate) fn alternate(bench: &mut Bench, mut contestants: Vec<Contestant>) -> 
     }
     for _ in 0..bench.settings.rounds {
         for (contestant, pace) in contestants.iter_mut().zip(&mut paces) {
-            *pace = contestant.turn((*pace * slice) as usize)?;
+            let jobs = bench.settings.jobs.unwrap_or((*pace * slice) as usize);
+            *pace = contestant.turn(jobs)?;
         }
     }
     for contestant in &contestants {

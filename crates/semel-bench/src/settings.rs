@@ -16,6 +16,8 @@ semel-bench: a store beside the most its disk or server could do, in the same ru
   --full           with 1,000,000 and 5,000,000 waiting; takes some minutes more
   --quick          a few seconds with small counts: shows that it runs, not how fast
   --rounds N       slices of about a second of each measurement (default 5)
+  --jobs N         slices of so many jobs instead, on Redis each in a store of its own that has just begun: to compare
+                   with what is measured so
   --only G[,G]     some of: singles, callers, bulk, duplicates, process, lifecycle, sizes, syncs, requests
   --seed N         another load (default 1)
   --json           one JSON object per line instead of the table
@@ -94,6 +96,8 @@ pub struct Settings {
     pub rounds: usize,
     /// How long a slice is to take.
     pub slice: Duration,
+    /// How many jobs a slice has instead.
+    pub jobs: Option<usize>,
     /// Run each file in first, until its log is written over instead of growing.
     pub steady: bool,
     /// Keys that are held while duplicates come in.
@@ -115,6 +119,7 @@ impl Default for Settings {
             waiting: vec![1_000_000],
             rounds: 5,
             slice: Duration::from_secs(1),
+            jobs: None,
             steady: true,
             held: 100_000,
             sized: 200_000,
@@ -170,6 +175,7 @@ impl Settings {
                 "--json" => settings.json = true,
                 "--store" => settings.store = Some(value()?),
                 "--rounds" => settings.rounds = number::<usize>(&value()?)?.max(1),
+                "--jobs" => settings.jobs = Some(number::<usize>(&value()?)?.max(1)),
                 "--dir" => settings.dir = value()?.into(),
                 "--seed" => settings.seed = number(&value()?)?,
                 "--waiting" => settings.waiting = list(&value()?, number)?,
@@ -206,12 +212,13 @@ mod tests {
 
     #[test]
     fn arguments_say_what_is_measured() {
-        let settings = parse("--only bulk,sizes --json --waiting 0,2_000,1000")
+        let settings = parse("--only bulk,sizes --json --waiting 0,2_000,1000 --jobs 10_000")
             .unwrap()
             .unwrap();
         assert_eq!(settings.groups.as_deref(), Some(&[Group::Bulk, Group::Sizes][..]));
         assert_eq!(settings.waiting, [1_000, 2_000]);
         assert!(settings.json);
+        assert_eq!(settings.jobs, Some(10_000));
         assert_eq!(parse("--full").unwrap().unwrap().waiting, [1_000_000, 5_000_000]);
         assert!(parse("--help").unwrap().is_none());
     }

@@ -122,6 +122,29 @@ fn a_redis_server_is_measured_and_left_as_it_was() {
     );
 }
 
+/// Each slice has the jobs that were asked for, in a store of its own: the duplicates are of that one, and a worker finds
+/// exactly those jobs.
+#[cfg(feature = "redis")]
+#[test]
+fn slices_of_so_many_jobs_are_measured_on_stores_that_have_just_begun() {
+    let server = redis_server::Server::start_with(&["--appendonly", "yes", "--appendfsync", "everysec"]);
+    let only = ["--only", "bulk,duplicates,process,lifecycle"];
+    let text = said(
+        &server.url(),
+        &[&["--quick", "--jobs", "2_000"][..], &only].concat(),
+    );
+    assert!(text.contains("medians of 1 rounds of 2000 jobs"), "{text}");
+    let made = server.command(&["INFO", "commandstats"]);
+    let probes = made
+        .lines()
+        .find_map(|line| line.strip_prefix("cmdstat_copy:calls="));
+    let probes: usize = probes.unwrap().split(',').next().unwrap().parse().unwrap();
+    // Each store that is opened tries what it may do. Ten contestants open one for the slice that does not count, and one
+    // for the other.
+    assert_eq!(probes, 20);
+    assert_eq!(server.command(&["DBSIZE"]).trim(), ":0");
+}
+
 #[cfg(feature = "s3")]
 #[test]
 fn a_bucket_is_measured_and_left_as_it_was() {

@@ -2,6 +2,7 @@
 //!
 //! What `used_memory` grew by, divided by what was put in. Who shares the server with others sees theirs too.
 
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -28,7 +29,8 @@ pub(super) fn measure(run: &mut Run<'_>) -> Result<()> {
     let plain = grown(run, jobs, |rig| rig.fill(Kind::Plain, jobs, 0))?;
     let unique = grown(run, jobs, |rig| rig.fill(Kind::Unique, jobs, 0))?;
     let stubs = grown(run, jobs, |rig| leave_keys(rig, jobs))?;
-    let namespace = run.made.last().context("a namespace was just filled")?;
+    let made = run.made.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let namespace = made.last().context("a namespace was just filled")?;
     let keys = run.bench.block_on(run.raw.bytes_of_keys(namespace))?;
     let report = &mut run.bench.report;
     report.add("mem_job", plain, "bytes");

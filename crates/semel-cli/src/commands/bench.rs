@@ -33,6 +33,10 @@ pub struct BenchArgs {
     /// Slices of about a second of each measurement [default: 5]
     #[arg(long, value_name = "N")]
     pub rounds: Option<NonZeroUsize>,
+    /// Slices of so many jobs instead, on Redis each in a store that has just
+    /// begun: to compare with what is measured so
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
     /// Only these groups of measurements
     #[arg(long, value_name = "GROUP", value_delimiter = ',', value_parser = groups())]
     pub only: Vec<String>,
@@ -64,6 +68,7 @@ impl BenchArgs {
         if let Some(rounds) = self.rounds {
             settings.rounds = rounds.get();
         }
+        settings.jobs = self.jobs.map(NonZeroUsize::get);
         if !self.only.is_empty() {
             let asked = Group::ALL
                 .into_iter()
