@@ -1,6 +1,6 @@
 //! Calls that are answered together: what of them is answered already, and what is still open.
 
-use semel_core::error::{Invalid, StoreError};
+use semel_core::error::StoreError;
 use semel_core::store::{Settlement, Submitted, WriteOutcome};
 use semel_core::submission::{Prepared, Submission};
 
@@ -11,11 +11,21 @@ use crate::submit::{self, Item};
 use crate::tx::{Drawn, Slot, Tx};
 use crate::writer::{Call, Reply};
 
+/// What a submission on its way is.
+#[derive(Default)]
+enum Content {
+    /// Before its key is made.
+    Raw(Submission),
+    /// With its key.
+    Item(Item),
+    /// Somebody works on it, or it is answered.
+    #[default]
+    Taken,
+}
+
 /// A submission on its way.
 pub struct OpenItem {
-    /// What it is before its key is made; then nothing.
-    raw: Option<Submission>,
-    item: Item,
+    content: Content,
     /// What was drawn for it.
     drawn: Drawn,
     answer: Option<Submitted>,
@@ -25,8 +35,7 @@ pub struct OpenItem {
 impl From<Item> for OpenItem {
     fn from(item: Item) -> Self {
         OpenItem {
-            raw: None,
-            item,
+            content: Content::Item(item),
             drawn: Drawn::default(),
             answer: None,
             tried: false,
@@ -37,24 +46,52 @@ impl From<Item> for OpenItem {
 impl From<Submission> for OpenItem {
     fn from(submission: Submission) -> Self {
         OpenItem {
-            raw: Some(submission),
-            ..OpenItem::from(Err(Invalid::new("a submission", "one that was looked at")))
+            content: Content::Raw(submission),
+            drawn: Drawn::default(),
+            answer: None,
+            tried: false,
         }
     }
 }
 
 impl OpenItem {
     /// Checks it and makes its key, if that was not done before.
-    pub fn prepare(&mut self, shard: &Shard) -> &Item {
-        if let Some(submission) = self.raw.take() {
-            self.item = Prepared::new(&shard.namespace, submission, shard.time.about_now());
+    pub fn prepare(&mut self, shard: &Shard) -> Option<&Item> {
+        if let Content::Raw(_) = &self.content
+            && let Content::Raw(submission) = std::mem::take(&mut self.content)
+        {
+            let now = shard.time.about_now();
+            self.content = Content::Item(Prepared::new(&shard.namespace, submission, now));
         }
-        &self.item
+        self.item()
+    }
+
+    fn item(&self) -> Option<&Item> {
+        match &self.content {
+            Content::Item(item) => Some(item),
+            Content::Raw(_) | Content::Taken => None,
+        }
     }
 
     /// What it is, with its key, if it can be a job.
     pub fn prepared(&self) -> Option<&Prepared> {
-        self.item.as_ref().ok()
+        self.item()?.as_ref().ok()
+    }
+
+    /// The same, for whoever gives it back if it stays open.
+    pub fn take(&mut self) -> Option<Prepared> {
+        match std::mem::take(&mut self.content) {
+            Content::Item(Ok(prepared)) => Some(prepared),
+            other => {
+                self.content = other;
+                None
+            }
+        }
+    }
+
+    /// It stays open.
+    pub fn give_back(&mut self, prepared: Prepared) {
+        self.content = Content::Item(Ok(prepared));
     }
 
     fn is_open(&self) -> bool {
@@ -131,7 +168,7 @@ pub fn submissions(calls: &[Call]) -> impl Iterator<Item = (&Item, Drawn)> {
         _ => None,
     });
     let open = batches.flatten().filter(|open| open.is_open());
-    open.map(|open| (&open.item, open.drawn))
+    open.filter_map(|open| Some((open.item()?, open.drawn)))
 }
 
 /// The numbers in the ledger that were drawn for the open ones may be somebody else's, where the server has lost that they
@@ -170,7 +207,7 @@ pub async fn decide(tx: &mut Tx<'_>, calls: &[Call]) -> Result<Vec<Reply>, Store
         replies.push(match call {
             Call::Submit(batch) => {
                 let open = batch.iter().filter(|open| open.is_open());
-                let open: Vec<_> = open.map(|open| (&open.item, open.drawn)).collect();
+                let open: Vec<_> = open.filter_map(|open| Some((open.item()?, open.drawn))).collect();
                 let rest = tx.submit(&open).await?;
                 Reply::Submitted(filled(batch.iter().map(|open| open.answer.clone()), rest)?)
             }

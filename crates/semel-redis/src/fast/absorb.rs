@@ -110,7 +110,7 @@ async fn wave(
             if judged.is_answered(place) {
                 continue;
             }
-            let Ok(prepared) = item.prepare(shard) else {
+            let Some(Ok(prepared)) = item.prepare(shard) else {
                 continue;
             };
             let number = judged.number(place);
@@ -417,7 +417,8 @@ async fn write(
 /// See `lua/absorb.lua`.
 fn call(shard: &Shard, config: &Config, absorbed: &[Absorbed]) -> Cmd {
     let keys = &shard.keys;
-    let (mut pages, mut of_keys): (Vec<(i64, usize)>, BTreeMap<Digest, Vec<usize>>) = Default::default();
+    let mut pages: Vec<(i64, usize)> = Vec::new();
+    let mut of_keys: BTreeMap<Digest, Vec<usize>> = BTreeMap::new();
     for (place, one) in absorbed.iter().enumerate() {
         let page = Keys::page(one.entry.n);
         match pages.last_mut() {

@@ -39,7 +39,7 @@ use crate::tx::{Drawn, Signals};
 /// Items in one call: while the server is at one, the next is made ready.
 pub const CALL: usize = 256;
 /// Items in the first one.
-const FIRST: usize = 32;
+const FIRST: usize = 16;
 
 /// What came of submissions.
 pub struct Judged {
@@ -101,10 +101,19 @@ impl Judged {
 }
 
 /// A submission that may be new, and what it is if it is.
-struct New<'a> {
+struct New {
     place: usize,
-    prepared: Cow<'a, Prepared>,
+    prepared: Prepared,
+    /// The same with the key it has only in its queue.
+    keyed: Option<Prepared>,
     life: Life,
+}
+
+impl New {
+    /// As it is admitted.
+    fn admitted(&self) -> &Prepared {
+        self.keyed.as_ref().unwrap_or(&self.prepared)
+    }
 }
 
 /// Jobs that differ in nothing the script has to know.
@@ -118,9 +127,15 @@ struct Kind {
     packs: bool,
 }
 
-struct Batch<'a> {
+struct Batch {
     kind: Kind,
-    jobs: Vec<New<'a>>,
+    jobs: Vec<New>,
+}
+
+/// A part that has ended, with what was in it.
+struct Ended {
+    jobs: Vec<New>,
+    called: Result<Called, StoreError>,
 }
 
 /// Ids and keys that were met in one submission.
@@ -162,7 +177,7 @@ pub async fn submit(shard: &Shard, items: &mut [&mut OpenItem]) -> Result<Judged
         shard.believe(|belief| belief.mostly_taken = absorbed > admitted);
     }
     for (item, answer) in items.iter_mut().zip(&mut judged.answers) {
-        if let Err(invalid) = item.prepare(shard) {
+        if let Some(Err(invalid)) = item.prepare(shard) {
             *answer = Some(Submitted::Invalid(invalid.clone()));
         }
     }
@@ -215,19 +230,15 @@ async fn round(
 ) -> Result<Round, StoreError> {
     let moment = Moment::of(shard);
     let mut met = Met::default();
-    let (mut calls, mut called) = (FuturesUnordered::new(), Vec::new());
+    let (mut calls, mut heard) = (FuturesUnordered::new(), Heard::default());
     let (mut first, mut undrawn, mut goes_on, all) = (0, 0, false, items.len());
-    let mut rest = items;
-    while !rest.is_empty() {
-        let size = next_size(first).min(rest.len());
-        let part = rest.split_off_mut(..size).unwrap_or_default();
-        for item in part.iter_mut() {
+    while first < all {
+        let places = first..(first + next_size(first)).min(all);
+        first = places.end;
+        for item in &mut items[places.clone()] {
             let _known_later = item.prepare(shard);
         }
-        let part: &[&mut OpenItem] = part;
-        let places = first..first + part.len();
-        first = places.end;
-        let batches = sorted(shard, config, (part, judged), &places, moment, &mut met);
+        let batches = sorted(shard, config, (items, judged), &places, moment, &mut met);
         if batches.is_empty() {
             continue;
         }
@@ -238,25 +249,27 @@ async fn round(
             _ => None,
         };
         let drawn = match presumed {
-            Some(before) => before,
-            None => {
-                let before = draw(shard, places.len()).await?;
-                // Nothing keeps back who comes with numbers that are drawn, so the parts before have to be written. The
-                // server was asked for the numbers after them: their answers are there.
-                while let Some(ended) = calls.next().await {
-                    called.push(ended);
-                }
-                if !called.iter().all(is_written) {
-                    break;
-                }
-                judged.has_seqs(
-                    (before + 1..)
-                        .zip(places.clone())
-                        .map(|(seq, place)| (place, seq)),
-                );
-                before
+            Some(before) => Ok(before),
+            None => draw(shard, places.len()).await,
+        };
+        if presumed.is_none() {
+            // Nothing keeps back who comes with numbers that are drawn, so the parts before have to be written. The
+            // server was asked for the numbers after them: their answers are there.
+            while let Some(ended) = calls.next().await {
+                heard.hear(ended, items, judged);
+            }
+        }
+        let drawn = match drawn {
+            Ok(before) if presumed.is_some() || heard.all_written => before,
+            other => {
+                heard.failed = heard.failed.or(other.err());
+                give_back(items, batches.into_iter().flat_map(|batch| batch.jobs));
+                break;
             }
         };
+        if presumed.is_none() {
+            judged.has_seqs(places.clone().zip(drawn + 1..));
+        }
         for batch in batches {
             let context = Context {
                 shard,
@@ -269,10 +282,11 @@ async fn round(
             calls.push(context.admit(batch, places.clone()));
         }
         goes_on = true;
-        // They are on their way once they were looked at.
+        // They are on their way once they were looked at. What is done is let go of now: the server has enough to do.
+        let mut ended = Vec::new();
         poll_fn(|context| {
-            while let Poll::Ready(Some(ended)) = calls.poll_next_unpin(context) {
-                called.push(ended);
+            while let Poll::Ready(Some(one)) = calls.poll_next_unpin(context) {
+                ended.push(one);
             }
             Poll::Ready(())
         })
@@ -280,32 +294,75 @@ async fn round(
         if first < all {
             shard.link.send_off().await;
         }
+        ended
+            .into_iter()
+            .for_each(|ended| heard.hear(ended, items, judged));
     }
     while let Some(ended) = calls.next().await {
-        called.push(ended);
+        heard.hear(ended, items, judged);
     }
-    let (mut again, mut written) = (false, false);
-    for called in called {
-        let called = called?;
-        again |= called.again;
-        written |= called.written;
-        judged.known.extend(called.known);
-        for (place, answer) in called.answers {
-            judged.answers[place] = Some(answer);
-        }
-        // Numbers that were only presumed are drawn if the script says so.
-        judged.has_seqs(called.drawn.into_iter());
+    match heard.failed {
+        Some(error) => Err(error),
+        None => Ok(match (heard.again, heard.any_written) {
+            (false, _) => Round::Over,
+            (true, false) => Round::Refused,
+            (true, true) => Round::Halfway,
+        }),
     }
-    Ok(match (again, written) {
-        (false, _) => Round::Over,
-        (true, false) => Round::Refused,
-        (true, true) => Round::Halfway,
-    })
 }
 
-/// Whether a part has arrived, with its numbers.
-fn is_written(called: &Result<Called, StoreError>) -> bool {
-    called.as_ref().is_ok_and(|called| called.written)
+/// What the parts have come to so far.
+struct Heard {
+    again: bool,
+    any_written: bool,
+    all_written: bool,
+    failed: Option<StoreError>,
+}
+
+impl Default for Heard {
+    fn default() -> Self {
+        Heard {
+            again: false,
+            any_written: false,
+            all_written: true,
+            failed: None,
+        }
+    }
+}
+
+impl Heard {
+    /// A part has ended. What was answered is gone, the rest is open again.
+    fn hear(&mut self, ended: Ended, items: &mut [&mut OpenItem], judged: &mut Judged) {
+        match ended.called {
+            Ok(called) => {
+                self.again |= called.again;
+                self.any_written |= called.written;
+                self.all_written &= called.written;
+                judged.known.extend(called.known);
+                for (place, answer) in called.answers {
+                    judged.answers[place] = Some(answer);
+                }
+                // Numbers that were only presumed are drawn if the script says so.
+                judged.has_seqs(called.drawn.into_iter());
+            }
+            Err(error) => {
+                self.all_written = false;
+                self.failed.get_or_insert(error);
+            }
+        }
+        let open = ended
+            .jobs
+            .into_iter()
+            .filter(|job| !judged.is_answered(job.place));
+        give_back(items, open);
+    }
+}
+
+/// Submissions are open again.
+fn give_back(items: &mut [&mut OpenItem], jobs: impl Iterator<Item = New>) {
+    for New { place, prepared, .. } in jobs {
+        items[place].give_back(prepared);
+    }
 }
 
 /// Draws numbers of arrival; gives the last one before them.
@@ -319,17 +376,19 @@ async fn draw(shard: &Shard, count: usize) -> Result<i64, StoreError> {
 
 /// What may be new, by kind. Of several with one key or token only the first may be. Whoever has a number of arrival was
 /// left out before, and goes the long way with it.
-fn sorted<'a>(
+fn sorted(
     shard: &Shard,
     config: &Config,
-    (items, judged): (&'a [&mut OpenItem], &Judged),
+    (items, judged): (&mut [&mut OpenItem], &Judged),
     places: &Range<usize>,
     moment: Moment,
     met: &mut Met,
-) -> Vec<Batch<'a>> {
-    let mut batches: Vec<Batch<'a>> = Vec::new();
-    for (place, item) in places.clone().zip(items) {
-        let Some(prepared) = item.prepared() else { continue };
+) -> Vec<Batch> {
+    let mut batches: Vec<Batch> = Vec::new();
+    for place in places.clone() {
+        let Some(prepared) = items[place].prepared() else {
+            continue;
+        };
         let first = met.ids.insert(prepared.submission.token);
         let free = prepared
             .key
@@ -340,20 +399,31 @@ fn sorted<'a>(
         if !first || !free || is_settled {
             continue;
         }
-        let Some((kind, new)) = judge(shard, config, prepared, place, moment) else {
+        let Some((kind, life, keyed)) = judge(shard, config, prepared, moment) else {
             continue;
         };
-        if let Some(key) = new.prepared.key.as_ref().filter(|_| prepared.key.is_none())
+        if let Some(keyed) = &keyed
+            && let Some(key) = &keyed.key
             && !met.digests.insert(key.digest)
         {
             continue;
         }
+        let Some(prepared) = items[place].take() else {
+            continue;
+        };
+        let job = New {
+            place,
+            prepared,
+            keyed,
+            life,
+        };
         match batches.iter_mut().find(|batch| batch.kind == kind) {
-            Some(batch) => batch.jobs.push(new),
-            None => batches.push(Batch {
-                kind,
-                jobs: vec![new],
-            }),
+            Some(batch) => batch.jobs.push(job),
+            None => {
+                let mut jobs = Vec::with_capacity(places.end - place);
+                jobs.push(job);
+                batches.push(Batch { kind, jobs });
+            }
         }
     }
     // Nobody may stand between the first and the last of a pack.
@@ -364,14 +434,14 @@ fn sorted<'a>(
     batches
 }
 
-impl Batch<'_> {
+impl Batch {
     /// Whether another batch has a job between the first and the last of this one, in the same order of dispatch.
-    fn is_mixed(&self, batches: &[Batch<'_>]) -> bool {
+    fn is_mixed(&self, batches: &[Batch]) -> bool {
         let (Some(first), Some(last)) = (self.jobs.first(), self.jobs.last()) else {
             return false;
         };
         let own = first.place..=last.place;
-        let there = |batch: &&Batch<'_>| {
+        let there = |batch: &&Batch| {
             let Kind { lane, priority, .. } = batch.kind;
             (lane, priority) == (self.kind.lane, self.kind.priority) && batch.kind != self.kind
         };
@@ -395,13 +465,12 @@ pub fn keyed<'a>(shard: &Shard, config: &Config, prepared: &'a Prepared) -> Opti
 }
 
 /// What core makes of a submission whose key is free.
-fn judge<'a>(
+fn judge(
     shard: &Shard,
     config: &Config,
-    prepared: &'a Prepared,
-    place: usize,
+    prepared: &Prepared,
     moment: Moment,
-) -> Option<(Kind, New<'a>)> {
+) -> Option<(Kind, Life, Option<Prepared>)> {
     let submission = &prepared.submission;
     let (queue, task) = (&submission.queue, &submission.task);
     let lane = config.lane(queue, task)?;
@@ -431,12 +500,11 @@ fn judge<'a>(
         held: crate::head::held(&life),
         packs: life.run_at == moment.now && is_lasting(&life),
     };
-    let new = New {
-        place,
-        prepared,
-        life: *life,
+    let keyed = match prepared {
+        Cow::Owned(keyed) => Some(keyed),
+        Cow::Borrowed(_) => None,
     };
-    Some((kind, new))
+    Some((kind, *life, keyed))
 }
 
 struct Context<'a> {
@@ -468,7 +536,15 @@ impl Context<'_> {
         self.before + 1 + place as i64
     }
 
-    async fn admit(self, batch: Batch<'_>, places: Range<usize>) -> Result<Called, StoreError> {
+    async fn admit(self, batch: Batch, places: Range<usize>) -> Ended {
+        let called = self.call(&batch, places).await;
+        Ended {
+            jobs: batch.jobs,
+            called,
+        }
+    }
+
+    async fn call(&self, batch: &Batch, places: Range<usize>) -> Result<Called, StoreError> {
         let (shard, kind, jobs) = (self.shard, batch.kind, &batch.jobs);
         let place = format!("{}:{}", kind.lane, kind.priority);
         let signals = Signals {
@@ -532,13 +608,13 @@ impl Context<'_> {
     fn calls(
         &self,
         kind: Kind,
-        jobs: &[New<'_>],
+        jobs: &[New],
         places: &Range<usize>,
         place: &str,
         signals: Signals,
     ) -> Option<Pipeline> {
         let (shard, keys) = (self.shard, &self.shard.keys);
-        let seq = |job: &New<'_>| self.seq(job.place);
+        let seq = |job: &New| self.seq(job.place);
         let tallied = born_tallies(keys, kind.lane, kind.held);
         if let ([job], [(_, counted)]) = (jobs, tallied.as_slice()) {
             let call = self.call_for_one(kind, job, places, (place, counted.as_str()), signals)?;
@@ -553,7 +629,7 @@ impl Context<'_> {
         let digests: Vec<&Digest> = jobs
             .iter()
             .filter(|_| kind.keyed)
-            .filter_map(|job| job.prepared.key.as_ref().map(|key| &key.digest))
+            .filter_map(|job| job.admitted().key.as_ref().map(|key| &key.digest))
             .collect();
         let mut call = Cmd::with_capacity(48 + jobs.len() * 4, 512 + jobs.len() * 200);
         call.arg("EVALSHA").arg(shard.link.scripts.submit.get_hash());
@@ -581,7 +657,7 @@ impl Context<'_> {
         let owned: Vec<u8> = digests.iter().flat_map(|digest| Keys::owned(digest)).collect();
         call.arg(owned);
         call.arg(jobs.len()).arg(chunks.len()).arg(tallied.len());
-        let id = |job: &New<'_>| Id::from(job.prepared.submission.token);
+        let id = |job: &New| Id::from(job.admitted().submission.token);
         let pack = match kind.packs {
             true => pack::pack(jobs.iter().map(|job| (seq(job), id(job)))),
             false => None,
@@ -604,7 +680,7 @@ impl Context<'_> {
         records.arg("HSET").arg(keys.incoming());
         for job in jobs {
             records
-                .arg(job.prepared.submission.token.as_bytes())
+                .arg(job.admitted().submission.token.as_bytes())
                 .arg(self.birth(kind, job, seq(job))?);
         }
         let mut close = redis::cmd("EVALSHA");
@@ -633,17 +709,17 @@ impl Context<'_> {
     fn call_for_one(
         &self,
         kind: Kind,
-        job: &New<'_>,
+        job: &New,
         places: &Range<usize>,
         (place, counted): (&str, &str),
         signals: Signals,
     ) -> Option<Cmd> {
         let (shard, keys) = (self.shard, &self.shard.keys);
-        let (seq, id) = (self.seq(job.place), Id::from(job.prepared.submission.token));
-        let digest = job.prepared.key.as_ref().filter(|_| kind.keyed);
+        let (seq, id) = (self.seq(job.place), Id::from(job.admitted().submission.token));
+        let digest = job.admitted().key.as_ref().filter(|_| kind.keyed);
         let digest = digest.map(|key| &key.digest);
         let chunk = Keys::chunk(seq);
-        let mut call = Cmd::with_capacity(32, 1_024 + job.prepared.submission.content.input.as_str().len());
+        let mut call = Cmd::with_capacity(32, 1_024 + job.admitted().submission.content.input.as_str().len());
         call.arg("EVALSHA").arg(shard.link.scripts.submit_one.get_hash());
         call.arg(if digest.is_some() { 9 } else { 8 })
             .arg(keys.meta())
@@ -689,18 +765,18 @@ impl Context<'_> {
     }
 
     /// The record of birth of a job.
-    fn birth(&self, kind: Kind, job: &New<'_>, seq: i64) -> Option<Vec<u8>> {
+    fn birth(&self, kind: Kind, job: &New, seq: i64) -> Option<Vec<u8>> {
         let Submission {
             content, producer, ..
-        } = &job.prepared.submission;
-        let key = job.prepared.key.as_ref().filter(|_| kind.keyed);
+        } = &job.admitted().submission;
+        let key = job.admitted().key.as_ref().filter(|_| kind.keyed);
         Spec::encode_birth(&self.head(kind, job, seq), content, producer.as_ref(), key)
     }
 
-    fn head(&self, kind: Kind, job: &New<'_>, seq: i64) -> Head {
-        let key = job.prepared.key.as_ref().filter(|_| kind.keyed);
+    fn head(&self, kind: Kind, job: &New, seq: i64) -> Head {
+        let key = job.admitted().key.as_ref().filter(|_| kind.keyed);
         Head {
-            id: Id::from(job.prepared.submission.token),
+            id: Id::from(job.admitted().submission.token),
             version: 0,
             lane: kind.lane,
             seq,
@@ -716,14 +792,14 @@ impl Context<'_> {
             worker: None,
             trail: Trail {
                 named: None,
-                slot: route::carried(&self.shard.namespace, &job.prepared, kind.keyed),
+                slot: route::carried(&self.shard.namespace, job.admitted(), kind.keyed),
             },
         }
     }
 
-    fn answer(&self, job: &New<'_>) -> Submitted {
-        let submission = &job.prepared.submission;
-        let key = job.prepared.key.as_ref().filter(|_| job.life.holding.is_some());
+    fn answer(&self, job: &New) -> Submitted {
+        let submission = &job.admitted().submission;
+        let key = job.admitted().key.as_ref().filter(|_| job.life.holding.is_some());
         Submitted::Job(Box::new(Admitted {
             outcome: Outcome::Accepted,
             job: HolderView {
