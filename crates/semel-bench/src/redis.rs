@@ -5,6 +5,7 @@ mod sets;
 mod tool;
 
 use std::hash::{BuildHasher as _, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
@@ -47,9 +48,11 @@ struct Run<'a> {
     /// What all names of this run begin with.
     name: String,
     made: Made,
+    /// Of the next namespace.
+    number: Arc<AtomicUsize>,
 }
 
-/// Namespaces that were made so far.
+/// Namespaces that are on the server.
 type Made = Arc<Mutex<Vec<Name>>>;
 
 /// Makes stores in namespaces of their own.
@@ -58,6 +61,7 @@ struct Fresh {
     options: RedisOptions,
     name: String,
     made: Made,
+    number: Arc<AtomicUsize>,
     handle: Handle,
     seed: u64,
 }
@@ -65,7 +69,8 @@ struct Fresh {
 impl Fresh {
     fn options(&self) -> Result<RedisOptions> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let namespace = Name::new(format!("{}-{}", self.name, made.len()))?;
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        let namespace = Name::new(format!("{}-{number}", self.name))?;
         made.push(namespace.clone());
         Ok(RedisOptions {
             namespace,
@@ -80,8 +85,17 @@ impl Fresh {
         Rig::new(Arc::new(store), self.handle.clone(), load, LARGEST)
     }
 
-    /// A store through which one job has been, so that its lane is there.
-    fn begun(&self) -> Result<Rig> {
+    /// A store through which one job has been, so that its lane is there. Whatever this run has left on the server goes
+    /// first: a server looks longer for everything the more there is.
+    fn begun(&self, raw: &Raw) -> Result<Rig> {
+        self.handle.block_on(async {
+            raw.remove(&sets::pattern(&self.name)).await?;
+            let made = std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner));
+            for namespace in made {
+                raw.remove_namespace(&namespace).await?;
+            }
+            anyhow::Ok(())
+        })?;
         let rig = self.rig()?;
         rig.fill(Kind::Unique, 1, 0)?;
         rig.block_on(async { rig.complete(rig.claim(1).await?).await })?;
@@ -98,10 +112,9 @@ pub(crate) fn measure(bench: &mut Bench, groups: &[Group]) -> Result<()> {
         .context("a server is measured by its URL")?;
     let options = RedisOptions::from_url(&url)?;
     let raw = Arc::new(Raw::new(&options)?);
-    let name = format!(
-        "semel-bench-{:016x}",
-        RandomState::new().hash_one(std::process::id())
-    );
+    // No longer than the names people give: it is part of every key.
+    let number = RandomState::new().hash_one(std::process::id()) >> 32;
+    let name = format!("bench-{number:08x}");
     eprintln!(
         "measuring on {}, in namespaces {name}-… that are removed afterwards",
         options.shown()
@@ -112,6 +125,7 @@ pub(crate) fn measure(bench: &mut Bench, groups: &[Group]) -> Result<()> {
         raw,
         name,
         made: Made::default(),
+        number: Arc::default(),
     };
     run.describe()?;
     let measured = groups.iter().try_for_each(|group| {
@@ -164,6 +178,7 @@ impl Run<'_> {
             options: self.options.clone(),
             name: self.name.clone(),
             made: self.made.clone(),
+            number: self.number.clone(),
             handle: self.bench.handle(),
             seed: self.bench.settings.seed,
         }
@@ -179,9 +194,9 @@ impl Run<'_> {
         &self,
         make: impl Fn(Rig) -> Result<S> + 'static,
     ) -> Result<Box<dyn Subject>> {
-        let fresh = self.fresh();
+        let (fresh, raw) = (self.fresh(), self.raw.clone());
         Ok(match self.bench.settings.jobs {
-            Some(_) => Box::new(Anew(move || make(fresh.begun()?))),
+            Some(_) => Box::new(Anew(move || make(fresh.begun(&raw)?))),
             None => Box::new(make(fresh.rig()?)?),
         })
     }
