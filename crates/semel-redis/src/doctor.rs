@@ -120,6 +120,7 @@ async fn look(shard: &Shard) -> Result<Vec<Wrong>, StoreError> {
     unless_damaged(checked, &mut wrongs)?;
     let checked = tx.check_followers(&live, &mut wrongs).await;
     unless_damaged(checked, &mut wrongs)?;
+    tx.check_ledger(&mut wrongs).await?;
     Ok(wrongs)
 }
 
@@ -493,6 +494,20 @@ impl Tx<'_> {
                     about: crate::keys::hex(&member),
                     mends: vec![mend_with("ZADD", &key, vec![score(seq), member])],
                 });
+            }
+        }
+        Ok(())
+    }
+
+    /// What is in the ledger can be read. Nothing is mended: the rest of its page is worth keeping, and goes with it.
+    async fn check_ledger(&mut self, wrongs: &mut Vec<Wrong>) -> Result<(), StoreError> {
+        let mut ask = redis::pipe();
+        ask.cmd("ZRANGE").arg(self.names().ledger_pages()).arg(0).arg(-1);
+        for page in answer::all_bytes(self.look(&ask).await?.remove(0))? {
+            let page = answer::parse(&page)?;
+            for field in self.entries_on(page).await?.damaged {
+                let about = format!("{} of page {page}", String::from_utf8_lossy(&field));
+                wrongs.push(plain("I30", "damaged entries of the ledger", about));
             }
         }
         Ok(())

@@ -16,7 +16,7 @@ use semel_core::view::{AttemptView, ErrorGroup, Job, KeyRow, KeyView, LedgerEntr
 
 use crate::config::Config;
 use crate::head::Head;
-use crate::jobs::{is_rare, parse_arrivals};
+use crate::jobs::{is_rare, parse_arrivals, sound, unless_damaged};
 use crate::keys::{Id, Keys};
 use crate::link::answer;
 use crate::records::{self, Spec};
@@ -226,7 +226,8 @@ impl Tx<'_> {
         for (chunk, answer) in chunks.into_iter().zip(self.look(&ask).await?) {
             for entry in answer::all_bytes(answer)? {
                 let arrived = parse_arrivals(chunk, &entry);
-                jobs.extend(arrived.ok_or_else(|| StoreError::corrupt("an arrival that is no job"))?);
+                let arrived = arrived.ok_or_else(|| StoreError::corrupt("an arrival that is no job"));
+                jobs.extend(sound("the order of arrival", arrived).into_iter().flatten());
             }
         }
         Ok(jobs)
@@ -243,14 +244,10 @@ impl Tx<'_> {
             .arg(0)
             .arg(MEMBERS);
         let found = answer::pairs(self.look(&ask).await?.remove(0))?;
+        // Who is no job is found by nobody.
         found
             .into_iter()
-            .map(|(id, seq)| {
-                let id = id
-                    .try_into()
-                    .map_err(|_| StoreError::corrupt("a member that is no job"))?;
-                Ok((answer::parse(&seq)?, Id(id)))
-            })
+            .map(|(id, seq)| Ok((answer::parse(&seq)?, Id(id.try_into().unwrap_or_default()))))
             .collect()
     }
 
@@ -284,7 +281,7 @@ impl Tx<'_> {
         self.load_heads(ids.iter().copied()).await?;
         let mut these = BTreeSet::new();
         for id in ids {
-            these.extend(self.head(&id).await?.map(|head| (head.seq, id)));
+            these.extend(self.sound_head(&id).await?.map(|head| (head.seq, id)));
         }
         Ok(Source::These(these))
     }
@@ -313,11 +310,12 @@ impl Tx<'_> {
         while !rows.is_full() {
             let Some(part) = walk.next(self).await? else { break };
             for (seq, id) in part {
-                let Some(head) = self.head(&id).await?.filter(|head| head.seq == seq) else {
+                let Some(head) = self.sound_head(&id).await?.filter(|head| head.seq == seq) else {
                     continue;
                 };
-                let job = self.job(&head).await?;
-                if matches(filter, &head, &job) {
+                let job = self.job(&head).await.map(Some);
+                let job = unless_damaged(&id, job)?.filter(|job| matches(filter, &head, job));
+                if let Some(job) = job {
                     rows.push(seq, job);
                 }
             }
@@ -347,11 +345,12 @@ impl Tx<'_> {
             let Some(part) = walk.next(self).await? else { break };
             let totals = self.totals_of(&part).await?;
             for (seq, id) in part {
-                let Some(head) = self.head(&id).await?.filter(|head| head.seq == seq) else {
+                let Some(head) = self.sound_head(&id).await?.filter(|head| head.seq == seq) else {
                     continue;
                 };
                 let absorbed = head.digest.and_then(|digest| totals.get(&digest)).copied();
-                let row = self.key_row(&head, absorbed.unwrap_or_default()).await?;
+                let row = self.key_row(&head, absorbed.unwrap_or_default()).await;
+                let row = unless_damaged(&id, row)?;
                 if let Some(row) = row.filter(|row| matches_key(filter, row)) {
                     rows.push(seq, row);
                 }
@@ -364,7 +363,7 @@ impl Tx<'_> {
     async fn totals_of(&mut self, part: &[(i64, Id)]) -> Result<HashMap<Digest, i64>, StoreError> {
         let mut digests = Vec::new();
         for (_, id) in part {
-            digests.extend(self.head(id).await?.and_then(|head| head.digest));
+            digests.extend(self.sound_head(id).await?.and_then(|head| head.digest));
         }
         digests.sort_unstable();
         digests.dedup();
@@ -461,7 +460,7 @@ impl Tx<'_> {
                 Some(digest) => self.entries_of(digest, before).await?,
                 None => self.entries_before(before).await?,
             };
-            let Some(lowest) = entries.last().map(|entry| entry.n) else {
+            let Some((entries, lowest)) = entries else {
                 return Ok(Part { rows, next: None });
             };
             for entry in entries {
@@ -483,7 +482,12 @@ impl Tx<'_> {
         }
     }
 
-    async fn entries_of(&mut self, digest: &Digest, before: i64) -> Result<Vec<LedgerEntry>, StoreError> {
+    /// Some entries of a key, newest first, and the lowest of their numbers; none if there are no more.
+    async fn entries_of(
+        &mut self,
+        digest: &Digest,
+        before: i64,
+    ) -> Result<Option<(Vec<LedgerEntry>, i64)>, StoreError> {
         let mut ask = redis::pipe();
         ask.cmd("LRANGE")
             .arg(self.names().ledger_of(digest))
@@ -497,19 +501,18 @@ impl Tx<'_> {
         numbers.retain(|n| *n < before);
         numbers.sort_unstable_by(|a, b| b.cmp(a));
         numbers.truncate(MEMBERS);
+        let Some(lowest) = numbers.last().copied() else {
+            return Ok(None);
+        };
         let slots: Vec<Slot> = numbers.iter().map(|n| self.entry_slot(*n)).collect();
         self.load(slots.clone()).await?;
         let mut entries = Vec::new();
         for slot in slots {
-            entries.extend(
-                self.get(&slot)
-                    .await?
-                    .map(records::decode_entry)
-                    .transpose()?
-                    .map(|(entry, _)| entry),
-            );
+            let entry = self.get(&slot).await?.map(records::decode_entry);
+            let entry = entry.and_then(|entry| sound("the ledger", entry));
+            entries.extend(entry.map(|(entry, _)| entry));
         }
-        Ok(entries)
+        Ok(Some((entries, lowest)))
     }
 
     /// Where an entry of the ledger is.
@@ -517,7 +520,8 @@ impl Tx<'_> {
         Slot::new(self.names().ledger(Keys::page(n)), n.to_string())
     }
 
-    async fn entries_before(&self, before: i64) -> Result<Vec<LedgerEntry>, StoreError> {
+    /// The same of all.
+    async fn entries_before(&self, before: i64) -> Result<Option<(Vec<LedgerEntry>, i64)>, StoreError> {
         let keys = self.names();
         let mut from = Keys::page(before.saturating_sub(1));
         loop {
@@ -531,29 +535,34 @@ impl Tx<'_> {
                 .arg(1);
             let pages = answer::all_bytes(self.look(&ask).await?.remove(0))?;
             let Some(page) = pages.first() else {
-                return Ok(Vec::new());
+                return Ok(None);
             };
             let page = answer::parse(page)?;
-            let mut entries = self.entries_on(page).await?;
+            let mut entries = self.entries_on(page).await?.sound;
             entries.retain(|(entry, _)| entry.n < before);
-            if !entries.is_empty() {
-                return Ok(entries.into_iter().rev().map(|(entry, _)| entry).collect());
+            if let Some((lowest, _)) = entries.first() {
+                let lowest = lowest.n;
+                let entries = entries.into_iter().rev().map(|(entry, _)| entry);
+                return Ok(Some((entries.collect(), lowest)));
             }
             from = page - 1;
         }
     }
 
     /// The entries on a page, oldest first.
-    pub async fn entries_on(&self, page: i64) -> Result<Vec<(LedgerEntry, Id)>, StoreError> {
+    pub async fn entries_on(&self, page: i64) -> Result<OnPage, StoreError> {
         let mut ask = redis::pipe();
-        ask.cmd("HVALS").arg(self.names().ledger(page));
-        let found = answer::all_bytes(self.look(&ask).await?.into_iter().next().unwrap_or(Value::Nil))?;
-        let mut entries = found
-            .iter()
-            .map(|bytes| records::decode_entry(bytes))
-            .collect::<Result<Vec<_>, _>>()?;
-        entries.sort_by_key(|(entry, _)| entry.n);
-        Ok(entries)
+        ask.cmd("HGETALL").arg(self.names().ledger(page));
+        let found = answer::pairs(self.look(&ask).await?.into_iter().next().unwrap_or(Value::Nil))?;
+        let mut on_page = OnPage::default();
+        for (field, bytes) in found {
+            match sound("the ledger", records::decode_entry(&bytes)) {
+                Some(entry) => on_page.sound.push(entry),
+                None => on_page.damaged.push(field),
+            }
+        }
+        on_page.sound.sort_by_key(|(entry, _)| entry.n);
+        Ok(on_page)
     }
 
     // Steps and dead letters.
@@ -563,7 +572,8 @@ impl Tx<'_> {
         let mut ask = redis::pipe();
         ask.cmd("HVALS").arg(self.names().steps(origin));
         let found = answer::all_bytes(self.look(&ask).await?.remove(0))?;
-        found.iter().map(|bytes| records::decode_step(bytes)).collect()
+        let steps = found.iter().map(|bytes| records::decode_step(bytes));
+        Ok(steps.filter_map(|step| sound("the steps", step)).collect())
     }
 
     /// Steps of a chain, or those in doubt.
@@ -612,7 +622,8 @@ impl Tx<'_> {
         self.load(slots.clone()).await?;
         let mut records = Vec::new();
         for slot in slots {
-            records.extend(self.get(&slot).await?.map(records::decode_step).transpose()?);
+            let record = self.get(&slot).await?.map(records::decode_step);
+            records.extend(record.and_then(|record| sound("the steps", record)));
         }
         Ok(records)
     }
@@ -637,11 +648,12 @@ impl Tx<'_> {
             let ids: Vec<Id> = found.iter().map(|(_, id)| *id).collect();
             self.load_jobs(&ids).await?;
             for id in ids {
-                let Some(head) = self.head(&id).await?.filter(Head::is_dead_letter) else {
+                let Some(head) = self.sound_head(&id).await?.filter(Head::is_dead_letter) else {
                     continue;
                 };
-                let job = self.job(&head).await?;
-                if task.is_none_or(|task| *task == job.task) {
+                let job = self.job(&head).await.map(Some);
+                let job = unless_damaged(&id, job)?.filter(|job| task.is_none_or(|task| *task == job.task));
+                if let Some(job) = job {
                     add_letter(&mut groups, job);
                 }
             }
@@ -744,6 +756,15 @@ pub struct Part<T> {
     pub rows: Vec<(i64, T)>,
     /// The next part begins before this place.
     pub next: Option<i64>,
+}
+
+/// What is on a page of the ledger.
+#[derive(Default)]
+pub struct OnPage {
+    /// Entries with the tokens they came with.
+    pub sound: Vec<(LedgerEntry, Id)>,
+    /// The fields of those that cannot be read.
+    pub damaged: Vec<Vec<u8>>,
 }
 
 /// Where a list takes its jobs from.

@@ -149,16 +149,26 @@ pub fn score(number: i64) -> Vec<u8> {
 pub fn unless_damaged<T>(id: &Id, found: Result<Option<T>, StoreError>) -> Result<Option<T>, StoreError> {
     match found {
         Err(StoreError::Corrupt { what }) => {
-            let job = keys::hex(&id.0);
-            tracing::warn!(
-                job,
-                what,
-                "a damaged record is left out; `semel doctor` tells which there are"
-            );
+            leave_out(&keys::hex(&id.0), &what);
             Ok(None)
         }
         found => found,
     }
+}
+
+/// The same of a record that belongs to no job.
+pub fn sound<T>(place: &str, found: Result<T, StoreError>) -> Option<T> {
+    found
+        .inspect_err(|error| leave_out(place, &error.to_string()))
+        .ok()
+}
+
+fn leave_out(place: &str, what: &str) {
+    tracing::warn!(
+        place,
+        what,
+        "a damaged record is left out; `semel doctor` tells which there are"
+    );
 }
 
 impl Tx<'_> {

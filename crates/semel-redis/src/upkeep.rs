@@ -12,9 +12,10 @@ use semel_core::time::{Millis, Timestamp};
 use semel_core::view::LedgerEntry;
 
 use crate::head::Head;
-use crate::jobs::{parse_arrivals, score, unless_damaged};
+use crate::jobs::{parse_arrivals, score, sound, unless_damaged};
 use crate::keys::{Id, Keys, LAPSE_SPAN};
 use crate::link::answer;
+use crate::records;
 use crate::settle::follower_slot;
 use crate::shard::Shard;
 use crate::tx::{Slot, Tx, Written};
@@ -326,12 +327,20 @@ impl Tx<'_> {
         let until = before(self.now, kept);
         let mut going = Going::default();
         for page in answer::all_bytes(answers.next().unwrap_or(redis::Value::Nil))? {
-            for (entry, token) in self.entries_on(answer::parse(&page)?).await? {
+            let number = answer::parse(&page)?;
+            let on_page = self.entries_on(number).await?;
+            let mut all_go = true;
+            for (entry, token) in on_page.sound {
                 if going.count == budget || (entry.at > until && surplus <= 0) {
+                    all_go = false;
                     break;
                 }
                 surplus -= 1;
                 self.drop_entry(&entry, &token, &mut going).await?;
+            }
+            // What cannot be read goes with the others beside it.
+            for field in on_page.damaged.into_iter().filter(|_| all_go) {
+                self.drop_from_page(number, Slot::new(keys.ledger(number), field));
             }
         }
         self.forget_totals(&going).await?;
@@ -355,14 +364,16 @@ impl Tx<'_> {
             let all = surplus.len();
             for n in surplus.into_iter().take(budget - going.count) {
                 let slot = self.entry_slot(n);
-                let found = self
-                    .get(&slot)
-                    .await?
-                    .map(crate::records::decode_entry)
-                    .transpose()?;
-                match found {
+                let found = self.get(&slot).await?.map(records::decode_entry);
+                let is_there = found.is_some();
+                match found.and_then(|entry| sound("the ledger", entry)) {
                     Some((entry, token)) => self.drop_entry(&entry, &token, &mut going).await?,
-                    None => self.strike_entry(&digest, n),
+                    None => {
+                        self.strike_entry(&digest, n);
+                        if is_there {
+                            self.drop_from_page(Keys::page(n), slot);
+                        }
+                    }
                 }
             }
             if all <= going.of(&digest) || all == 0 {
@@ -397,18 +408,23 @@ impl Tx<'_> {
         if self.get(&slot).await?.is_none() {
             return Ok(());
         }
-        self.unset(slot);
-        let page = Keys::page(entry.n);
+        self.drop_from_page(Keys::page(entry.n), slot);
         let by_token = Slot::new(keys.tokens(), token.0);
         if self.get(&by_token).await?.map(answer::parse).transpose()? == Some(entry.n) {
             self.unset(by_token);
         }
         self.strike_entry(&entry.digest, entry.n);
-        self.add(keys.meta(), "entries".to_owned(), -1);
-        self.forget_if_empty(keys.ledger(page), keys.ledger_pages(), "ZREM", score(page));
         *going.keys.entry(entry.digest).or_default() += 1;
         going.count += 1;
         Ok(())
+    }
+
+    /// Takes what is at a place of a page away, and the page if nothing else is on it.
+    fn drop_from_page(&mut self, page: i64, slot: Slot) {
+        let keys = self.names();
+        self.unset(slot);
+        self.add(keys.meta(), "entries".to_owned(), -1);
+        self.forget_if_empty(keys.ledger(page), keys.ledger_pages(), "ZREM", score(page));
     }
 
     /// Takes an entry out of those of its key, where it stays counted.

@@ -6,7 +6,9 @@ use crate::server::Server;
 use semel_conformance::kit::{claim_request, plain, secs, with};
 use semel_core::dedup::Dedup;
 use semel_core::job::{Outcome, State};
-use semel_core::store::{Control as _, Finding, Inspect as _, Store as _, UpkeepRequest};
+use semel_core::store::{
+    Control as _, Finding, Inspect as _, JobFilter, KeyFilter, LedgerFilter, Page, Store as _, UpkeepRequest,
+};
 use semel_core::time::{ManualClock, Timestamp};
 use semel_redis::{RedisOptions, RedisStore};
 
@@ -167,4 +169,60 @@ async fn a_damaged_job_whose_lease_has_run_out_holds_up_nobody() {
     let told = store.doctor(true).await.expect("it goes on");
     let damaged: Vec<_> = told.iter().filter(|finding| finding.invariant == "I30").collect();
     assert!(damaged.len() == 1 && !damaged[0].repaired, "{told:?}");
+}
+
+/// A list that came to a damaged job was the error that job gave, so nobody saw the others.
+#[tokio::test]
+async fn lists_leave_out_what_is_damaged() {
+    let server = Server::start();
+    let store = open(&server).await;
+    store.submit(vec![plain()]).await.unwrap();
+    store
+        .submit(vec![plain(), with(Dedup::idempotency_key("a"))])
+        .await
+        .unwrap();
+    damage(&server, "specs", "'x'");
+    let keyed = || with(Dedup::idempotency_key("b"));
+    let sound = store.submit(vec![plain(), keyed()]).await.unwrap();
+    let sound: Vec<_> = sound.iter().rev().filter_map(|answer| answer.id()).collect();
+    let page = || Page::first(10);
+    let jobs = store.jobs(JobFilter::default(), page()).await.unwrap().items;
+    assert_eq!(jobs.iter().map(|job| &job.id).collect::<Vec<_>>(), sound);
+    let keys = store.keys(KeyFilter::default(), page()).await.unwrap().items;
+    assert_eq!(keys.len(), 1);
+    let told = store.doctor(false).await.unwrap();
+    assert!(told.iter().any(|finding| finding.invariant == "I30"), "{told:?}");
+}
+
+/// An entry of the ledger that nobody can read stopped both chores that let old ones go, for good.
+#[tokio::test]
+async fn a_damaged_entry_of_the_ledger_goes_with_those_beside_it() {
+    let server = Server::start();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_800_000_000_000)));
+    let options = RedisOptions::from_url(&server.url()).unwrap();
+    let store = RedisStore::open_with_clock(options, clock.clone()).await.unwrap();
+    let keyed = || with(Dedup::idempotency_key("k"));
+    store.submit(vec![keyed(), keyed(), keyed()]).await.unwrap();
+    damage(&server, "ledger:0", "'x'");
+    store.submit(vec![keyed(), keyed()]).await.unwrap();
+    let seen = async || {
+        let ledger = store.ledger(LedgerFilter::default(), Page::first(10)).await;
+        ledger.unwrap().items.len()
+    };
+    assert_eq!(seen().await, 2);
+    let told = store.doctor(true).await.unwrap();
+    let damaged: Vec<_> = told.iter().filter(|finding| finding.invariant == "I30").collect();
+    assert!(damaged.len() == 1 && !damaged[0].repaired, "{told:?}");
+    let row = store.keys(KeyFilter::default(), Page::first(10)).await.unwrap();
+    assert_eq!(row.items[0].absorbed, 4);
+    // Younger than what the ledger keeps.
+    store.upkeep(UpkeepRequest::default()).await.unwrap();
+    assert_eq!(seen().await, 2);
+    clock.advance(secs(31 * 86_400));
+    store.upkeep(UpkeepRequest::default()).await.unwrap();
+    assert_eq!(seen().await, 0);
+    let left = server.command(&["EXISTS", &key("ledger:0"), &key("ledger_pages")]);
+    assert_eq!(left.trim(), ":0");
+    assert_eq!(server.command(&["HGET", &key("meta"), "entries"]).trim(), "0");
+    assert_eq!(store.doctor(false).await.unwrap(), []);
 }
