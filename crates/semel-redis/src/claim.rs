@@ -1,7 +1,5 @@
 //! Leasing due jobs, best first.
 
-use std::collections::HashSet;
-
 use redis::Value;
 
 use semel_core::error::StoreError;
@@ -180,23 +178,53 @@ impl Tx<'_> {
     async fn best(&self, request: &ClaimRequest, most: usize) -> Result<Vec<Place>, StoreError> {
         /// Members read of each at first: one may stand for many jobs.
         const FIRST: usize = 16;
-        let mut open = self.open_places(&request.queues, &request.tasks).await?;
-        let (mut best, mut from, mut count) = (Vec::new(), 0, FIRST);
+        let open = self.open_places(&request.queues, &request.tasks).await?;
+        let mut first = FIRST;
+        loop {
+            let read = self.best_in_parts(open.clone(), most, first).await?;
+            if let Some(mut best) = read {
+                best.sort_unstable();
+                best.truncate(most);
+                return Ok(best);
+            }
+            first *= 4;
+        }
+    }
+
+    /// The first places of each lane, so many at most, if the order was the same in each part that was read: else some
+    /// may have been passed over.
+    async fn best_in_parts(
+        &self,
+        open: Vec<(u32, i8)>,
+        most: usize,
+        first: usize,
+    ) -> Result<Option<Vec<Place>>, StoreError> {
+        let mut open: Vec<_> = open.into_iter().map(|place| (place, None::<Vec<u8>>)).collect();
+        let (mut best, mut read, mut count) = (Vec::new(), 0, first);
         while !open.is_empty() {
             let mut ask = redis::pipe();
-            for (lane, priority) in &open {
+            // The last member of the part before is read again.
+            let again = usize::from(read > 0);
+            for ((lane, priority), _) in &open {
                 ask.cmd("ZRANGEBYSCORE")
                     .arg(self.names().ready(*lane, *priority))
                     .arg("-inf")
                     .arg(self.now.as_millis())
                     .arg("WITHSCORES")
                     .arg("LIMIT")
-                    .arg(from)
-                    .arg(count);
+                    .arg(read - again)
+                    .arg(count + again);
             }
             let mut unread = Vec::new();
-            for ((lane, priority), answer) in open.into_iter().zip(self.look(&ask).await?) {
-                let (members, before) = (answer::pairs(answer)?, best.len());
+            for (((lane, priority), last), answer) in open.into_iter().zip(self.look(&ask).await?) {
+                let mut members = answer::pairs(answer)?;
+                if let Some(last) = last {
+                    if members.first().is_none_or(|(member, _)| *member != last) {
+                        return Ok(None);
+                    }
+                    members.remove(0);
+                }
+                let before = best.len();
                 for (member, run_at) in &members {
                     let run_at = answer::parse(run_at)?;
                     let jobs = pack::jobs_in(member).unwrap_or_default();
@@ -206,18 +234,13 @@ impl Tx<'_> {
                     );
                 }
                 if members.len() == count && best.len() - before < most {
-                    unread.push((lane, priority));
+                    unread.push(((lane, priority), members.pop().map(|(member, _)| member)));
                 }
             }
             open = unread;
-            (from, count) = (from + count, count * 2);
+            (read, count) = (read + count, count * 2);
         }
-        best.sort_unstable();
-        // Read in several parts: who has moved meanwhile may have been met twice.
-        let mut met = HashSet::with_capacity(best.len());
-        best.retain(|(.., member)| met.insert(member.clone()));
-        best.truncate(most);
-        Ok(best)
+        Ok(Some(best))
     }
 
     /// Lanes and priorities with waiting jobs that are wanted and not paused.

@@ -40,6 +40,44 @@ struct Wrong {
 
 /// Runs every check; `repair` mends what can be mended.
 pub async fn examine(shard: &Shard, repair: bool) -> Result<Vec<Finding>, StoreError> {
+    // Without their records all jobs seem to be gone, and what leads to them would be cleared away.
+    let nameless = Finding {
+        invariant: "I2",
+        what: "all records of jobs have lost their name".to_owned(),
+        repaired: repair,
+    };
+    match (is_nameless(shard).await?, repair) {
+        (true, false) => Ok(vec![nameless]),
+        (true, true) => {
+            restore(shard).await?;
+            let mut findings = examine_records(shard, repair).await?;
+            findings.insert(0, nameless);
+            Ok(findings)
+        }
+        (false, _) => examine_records(shard, repair).await,
+    }
+}
+
+/// Whether a transaction that admits jobs was carried out in part (`lua/submit.lua`), which no server does that carries
+/// out transactions at all.
+async fn is_nameless(shard: &Shard) -> Result<bool, StoreError> {
+    let tx = Tx::begin(shard, Vec::new(), 0, 0).await?;
+    let mut ask = redis::pipe();
+    ask.cmd("HEXISTS").arg(tx.names().incoming()).arg("");
+    Ok(answer::number(tx.look(&ask).await?.remove(0))? == 1)
+}
+
+async fn restore(shard: &Shard) -> Result<(), StoreError> {
+    loop {
+        let mut tx = Tx::begin(shard, Vec::new(), 0, 0).await?;
+        tx.restore(tx.names().incoming(), tx.names().specs());
+        if tx.commit().await? == Written::Done {
+            return Ok(());
+        }
+    }
+}
+
+async fn examine_records(shard: &Shard, repair: bool) -> Result<Vec<Finding>, StoreError> {
     let mut wrongs = look(shard).await?;
     if !wrongs.is_empty() {
         let again = look(shard).await?;

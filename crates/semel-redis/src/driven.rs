@@ -61,6 +61,9 @@ struct Worked {
     /// None once the connection is closed.
     driver: Mutex<Option<Driver>>,
     waiting: AtomicUsize,
+    /// It is used no more: whoever still waits leaves reading to the task. A caller that drives the next connection, or
+    /// another, does not look at this one any more.
+    given_up: AtomicBool,
     many: Notify,
     lookout: Option<Lookout>,
 }
@@ -118,6 +121,7 @@ impl Driven {
         let worked = Arc::new(Worked {
             driver: Mutex::new(Some(driver)),
             waiting: AtomicUsize::new(0),
+            given_up: AtomicBool::new(false),
             many: Notify::new(),
             // With one processor the server could not answer meanwhile.
             lookout: std::thread::available_parallelism()
@@ -170,7 +174,7 @@ impl Driven {
 
     /// What was asked so far is sent, though the caller goes on before it waits for answers.
     pub async fn send_off(&self) {
-        let is_alone = self.worked.waiting.load(Ordering::Acquire) <= 1;
+        let is_alone = !self.worked.is_left_to_the_task();
         // Only within [`Driven::drive`]: else the call that waits would not be woken when there is something to read.
         if is_alone && self.worked.is_driven_here() {
             poll_fn(|context| {
@@ -182,6 +186,12 @@ impl Driven {
             // The task writes for many, and it may be one of this very thread.
             tokio::task::yield_now().await;
         }
+    }
+
+    /// Nobody asks here any more. The answers that are still to come are read by the task.
+    pub fn give_up(&self) {
+        self.worked.given_up.store(true, Ordering::Release);
+        self.worked.many.notify_one();
     }
 
     /// The number of its database.
@@ -201,6 +211,11 @@ impl Worked {
         DRIVEN.try_with(|driven| *driven == self.name()).unwrap_or(false)
     }
 
+    /// Whether the task reads and writes: for several who wait, or because it is not known who does.
+    fn is_left_to_the_task(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) > 1 || self.given_up.load(Ordering::Acquire)
+    }
+
     /// Waits for an answer, and meanwhile reads and writes if nobody else waits.
     async fn attend<T>(&self, answer: impl Future<Output = T>, looks_out: bool) -> T {
         let before = self.waiting.fetch_add(1, Ordering::AcqRel);
@@ -217,7 +232,7 @@ impl Worked {
             if let Poll::Ready(answered) = answer.as_mut().poll(context) {
                 return Poll::Ready(answered);
             }
-            if self.waiting.load(Ordering::Acquire) > 1 {
+            if self.is_left_to_the_task() {
                 return Poll::Pending;
             }
             self.work_alone(context);
@@ -238,7 +253,7 @@ impl Worked {
     /// been done before this caller was: then this caller would be woken for the other one, and leave it to the task.
     fn work_alone(&self, context: &mut Context<'_>) {
         self.work(context);
-        if self.waiting.load(Ordering::Acquire) > 1 {
+        if self.is_left_to_the_task() {
             self.many.notify_one();
         }
     }
@@ -368,7 +383,7 @@ async fn take_over(worked: Arc<Worked>) {
         while told.as_mut().poll(context).is_ready() {
             told.set(worked.many.notified());
         }
-        if worked.waiting.load(Ordering::Acquire) > 0 {
+        if worked.waiting.load(Ordering::Acquire) > 0 || worked.given_up.load(Ordering::Acquire) {
             worked.work(context);
         }
         Poll::<()>::Pending
@@ -388,6 +403,16 @@ mod tests {
         future.poll(&mut Context::from_waker(Waker::noop()))
     }
 
+    fn worked_by(driver: Driver) -> Arc<Worked> {
+        Arc::new(Worked {
+            driver: Mutex::new(Some(driver)),
+            waiting: AtomicUsize::new(0),
+            given_up: AtomicBool::new(false),
+            many: Notify::new(),
+            lookout: None,
+        })
+    }
+
     /// A caller finds itself alone and goes to read; before it does, another one comes and the task has read for both.
     /// Says whether that caller read then, and whether the task was told again.
     fn joined_on_the_way() -> (bool, bool) {
@@ -397,12 +422,7 @@ mod tests {
             reads.store(true, Ordering::SeqCst);
             Poll::Pending
         }));
-        let worked = Arc::new(Worked {
-            driver: Mutex::new(Some(driver)),
-            waiting: AtomicUsize::new(0),
-            many: Notify::new(),
-            lookout: None,
-        });
+        let worked = worked_by(driver);
         let held = worked.driver.lock().unwrap();
         let (first, asks) = (worked.clone(), asked.clone());
         let first = thread::spawn(move || {
@@ -426,6 +446,33 @@ mod tests {
         first.join().expect("it ends");
         let told = look_once(pin!(worked.many.notified())).is_ready();
         (read.load(Ordering::SeqCst), told)
+    }
+
+    /// A caller with several calls on their way turned to the next connection when this one was given up: nobody read
+    /// the answers that were still to come, until they were too late.
+    #[test]
+    fn answers_on_a_connection_that_was_given_up_are_read_by_the_task() {
+        let reads = Arc::new(AtomicUsize::new(0));
+        let counted = reads.clone();
+        let worked = worked_by(Box::pin(poll_fn(move |_| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Poll::Pending
+        })));
+        let mut task = pin!(take_over(worked.clone()));
+        let mut look = || look_once(task.as_mut()).is_pending() && reads.load(Ordering::SeqCst) > 0;
+        {
+            let mut drive = pin!(worked.attend(pending::<()>(), false));
+            assert!(look_once(drive.as_mut()).is_pending());
+        }
+        reads.store(0, Ordering::SeqCst);
+        assert!(!look(), "nobody waits");
+        worked.given_up.store(true, Ordering::Release);
+        worked.many.notify_one();
+        assert!(look(), "somebody may wait, and nobody reads");
+        // From now on it is woken for what comes, also by one who was at it when it was given up.
+        let mut late = pin!(worked.attend(pending::<()>(), false));
+        assert!(look_once(late.as_mut()).is_pending());
+        assert!(worked.is_left_to_the_task());
     }
 
     #[test]

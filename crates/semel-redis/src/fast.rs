@@ -97,7 +97,7 @@ async fn ask(shard: &Shard, doing: &str, call: Cmd) -> Result<Said, StoreError> 
     ask_all(shard, doing, &calls).await
 }
 
-/// The same of a transaction that begins with the call.
+/// The same of a transaction in which the answer of the call is the only one that is wanted.
 async fn ask_all(shard: &Shard, doing: &str, calls: &Pipeline) -> Result<Said, StoreError> {
     let asked = shard.time.ask();
     let answer = match shard.write(doing, calls).await {

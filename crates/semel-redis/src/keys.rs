@@ -108,7 +108,7 @@ impl Keys {
     }
 
     /// Numbers of the shard: `config`, `seq`, `ledger`, `entries`, `document`, `since`, `sweep`; `packed_to`, the moment of
-    /// the last pack in an order of dispatch; `admitting`, within a call of `lua/submit.lua` only.
+    /// the last pack in an order of dispatch; `admitting`, how many jobs are in `left_out`.
     pub fn meta(&self) -> String {
         self.name("meta")
     }
@@ -246,20 +246,24 @@ impl Keys {
         self.name("heads")
     }
 
-    /// What jobs are.
+    /// What jobs are. There always is an empty field, too: while jobs are admitted it matters that there is this hash.
     pub fn specs(&self) -> String {
         self.name("specs")
     }
 
-    /// The same while new ones are written (`lua/submit.lua`): nothing is kept under this name, but what a call has left
-    /// there that was refused half-way, until the next one.
+    /// The same while new ones are written (`lua/submit.lua`): nothing is kept under this name.
     pub fn incoming(&self) -> String {
         self.name("incoming")
     }
 
-    /// Those of the new ones that are not to be: within a call only.
+    /// Those of the new ones that are not to be: within a transaction only, unless its end is refused.
     pub fn left_out(&self) -> String {
         self.name("left_out")
+    }
+
+    /// All that new records are written with: `meta`, `specs`, `incoming`, `left_out`.
+    pub fn records(&self) -> [String; 4] {
+        [self.meta(), self.specs(), self.incoming(), self.left_out()]
     }
 
     /// What jobs gave.

@@ -221,8 +221,10 @@ impl Link {
 
     fn discard(&self, broken: u64) {
         let mut wire = self.wire.lock().unwrap_or_else(PoisonError::into_inner);
-        if wire.as_ref().is_some_and(|(number, _)| *number == broken) {
-            *wire = None;
+        if wire.as_ref().is_some_and(|(number, _)| *number == broken)
+            && let Some((_, Wire::Driven(left))) = wire.take()
+        {
+            left.give_up();
         }
     }
 
@@ -269,7 +271,12 @@ impl Link {
                 pipeline.query_async(&mut wire).await
             }
             // A server without room takes no transaction, not even one that only reads.
-            Err(error) if pipeline.is_transaction() && has_no_room(&error) && !writes(pipeline) => {
+            Err(error)
+                if pipeline.is_transaction()
+                    && has_no_room(&error)
+                    && !is_forbidden(&error)
+                    && !writes(pipeline) =>
+            {
                 self.read(pipeline, &mut wire).await
             }
             Err(error) => {
@@ -314,6 +321,26 @@ impl Link {
     async fn load(&self, wire: &mut Wire) -> RedisResult<()> {
         for load in self.scripts.load() {
             load.exec_async(wire).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the user may have several commands carried out at one instant. The client library takes the refusal of
+    /// that for the end of a transaction, of which the commands were carried out one by one.
+    pub async fn may_transact(&self) -> Result<(), StoreError> {
+        let mut ask = redis::pipe();
+        ask.cmd("MULTI").cmd("EXEC");
+        let doing = "transactions (multi, exec)";
+        let Source::Cluster(_, urls) = &self.source else {
+            return self.ask(doing, &ask).await.map(drop);
+        };
+        for url in urls {
+            let failed = |error| failed(doing, error);
+            let client = Client::open(url.as_str()).map_err(failed)?;
+            let wire = client
+                .get_multiplexed_async_connection_with_config(&self.config())
+                .await;
+            ask.exec_async(&mut wire.map_err(failed)?).await.map_err(failed)?;
         }
         Ok(())
     }
@@ -534,10 +561,10 @@ fn has_no_room(error: &RedisError) -> bool {
     says(error, "OOM") || server_kind(error) == Some(ServerErrorKind::ExecAbort)
 }
 
-/// Whether a transaction writes: the only one that does begins with a script.
+/// Whether a transaction writes: the only one that does has calls of scripts.
 fn writes(transaction: &Pipeline) -> bool {
-    let first = transaction.cmd_iter().next();
-    first.is_some_and(|command| command.args_iter().next() == Some(redis::Arg::Simple(b"EVALSHA")))
+    let mut commands = transaction.cmd_iter();
+    commands.any(|command| command.args_iter().next() == Some(redis::Arg::Simple(b"EVALSHA")))
 }
 
 /// Whether the user may not do this.
@@ -592,14 +619,15 @@ pub fn concerns_all(error: &StoreError) -> bool {
 
 /// What a caller is told.
 fn failed(doing: &str, error: RedisError) -> StoreError {
+    let forbidden = is_forbidden(&error);
     // Of a transaction that was given up it is not known why: whoever asks in another way will be told.
     let given_up = server_kind(&error) == Some(ServerErrorKind::ExecAbort);
-    if given_up || says(&error, "OOM") || says(&error, "MISCONF") {
+    if !forbidden && (given_up || says(&error, "OOM") || says(&error, "MISCONF")) {
         return StoreError::Full {
             doing: doing.to_owned(),
         };
     }
-    if is_forbidden(&error) || error.kind() == ErrorKind::AuthenticationFailed {
+    if forbidden || error.kind() == ErrorKind::AuthenticationFailed {
         return StoreError::Refused {
             reason: format!("the server does not allow {doing}: {error}"),
             hint: "check user and password, and give the user +@read +@write +@transaction +@connection +@scripting \

@@ -122,7 +122,7 @@ impl OpenEnd {
     }
 }
 
-/// Writes and answers the common cases, once.
+/// Writes and answers the common cases, once. After an error, too, some may be answered.
 pub async fn at_once(shard: &Shard, calls: &mut [Call]) -> Result<(), StoreError> {
     let (mut items, mut ends) = (Vec::new(), Vec::new());
     for call in calls {
@@ -133,13 +133,17 @@ pub async fn at_once(shard: &Shard, calls: &mut [Call]) -> Result<(), StoreError
         }
     }
     if !items.is_empty() {
-        let judged = fast::submit::submit(shard, &mut items).await?;
+        let (judged, outcome) = fast::submit::submit(shard, &mut items).await;
         let judged = judged.answers.into_iter().zip(judged.drawn);
         for (open, (answer, drawn)) in items.into_iter().zip(judged) {
+            open.tried = outcome.is_ok() || answer.is_some();
             open.answer = answer;
-            open.drawn = drawn;
-            open.tried = true;
+            // After an error the others are tried once more, with what they draw then.
+            if open.tried {
+                open.drawn = drawn;
+            }
         }
+        outcome?;
     }
     if !ends.is_empty() {
         let all: Vec<&Settlement> = ends.iter().map(|open| &open.settlement).collect();

@@ -156,7 +156,7 @@ impl Tx<'_> {
             return Ok(());
         }
         self.unset(slot);
-        self.forget_total(digest, 0).await
+        self.forget_total(digest).await
     }
 
     /// Other jobs of a key, the newest owner among them last.
@@ -182,22 +182,14 @@ impl Tx<'_> {
             .collect()
     }
 
-    /// Forgets how much a key has absorbed, once neither a job nor the ledger knows it. `going` entries of the
-    /// ledger go in this same step.
-    pub async fn forget_total(&mut self, digest: &Digest, going: i64) -> Result<(), StoreError> {
+    /// Forgets how much a key has absorbed, once neither a job nor the ledger knows it.
+    pub async fn forget_total(&mut self, digest: &Digest) -> Result<(), StoreError> {
         if self.owner(digest).await?.is_some() {
             return Ok(());
         }
-        let mut ask = redis::pipe();
-        ask.cmd("LLEN").arg(self.names().ledger_of(digest));
-        let entries = answer::number(self.look(&ask).await?.remove(0))?;
-        if entries <= going {
-            self.run(
-                "HDEL",
-                self.names().absorbed(digest),
-                vec![digest.as_bytes().to_vec()],
-            );
-        }
+        let keys = self.names();
+        let member = digest.as_bytes().to_vec();
+        self.forget_if_empty(keys.ledger_of(digest), keys.absorbed(digest), "HDEL", member);
         Ok(())
     }
 

@@ -12,6 +12,8 @@ mod source;
 
 use std::sync::Arc;
 
+use redis::Value;
+
 use semel_core::error::{Invalid, StoreError};
 use semel_core::ids::Name;
 
@@ -153,7 +155,10 @@ impl ShardChange {
         for keys in self.names(layout) {
             let mut ask = redis::pipe();
             ask.cmd("HLEN").arg(keys.specs());
-            sum += answer::number(self.link.ask("counting jobs", &ask).await?.remove(0))?;
+            ask.cmd("HEXISTS").arg(keys.specs()).arg("");
+            let mut counted = self.link.ask("counting jobs", &ask).await?.into_iter();
+            let mut number = || answer::number(counted.next().unwrap_or(Value::Nil));
+            sum += number()? - number()?;
         }
         Ok(u64::try_from(sum).unwrap_or(0))
     }

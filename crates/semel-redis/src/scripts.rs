@@ -10,6 +10,8 @@ pub struct Scripts {
     pub apply: Script,
     /// New submissions.
     pub submit: Script,
+    /// The end of new submissions.
+    pub close: Script,
     /// One new submission.
     pub submit_one: Script,
     /// Who has some keys, and how those jobs fare.
@@ -31,6 +33,7 @@ pub struct Scripts {
 const BEGIN: &str = include_str!("lua/begin.lua");
 const APPLY: &str = include_str!("lua/apply.lua");
 const SUBMIT: &str = include_str!("lua/submit.lua");
+const CLOSE: &str = include_str!("lua/close.lua");
 const SUBMIT_ONE: &str = include_str!("lua/submit_one.lua");
 const HOLDERS: &str = include_str!("lua/holders.lua");
 const ABSORB: &str = include_str!("lua/absorb.lua");
@@ -47,6 +50,7 @@ impl Scripts {
             begin: Script::new(BEGIN),
             apply: Script::new(APPLY),
             submit: Script::new(SUBMIT),
+            close: Script::new(CLOSE),
             submit_one: Script::new(SUBMIT_ONE),
             holders: Script::new(HOLDERS),
             absorb: Script::new(ABSORB),
@@ -66,7 +70,7 @@ impl Scripts {
             load
         };
         [
-            BEGIN, APPLY, SUBMIT, SUBMIT_ONE, HOLDERS, ABSORB, CLAIM, SETTLE, CHECK, READ, PROBE,
+            BEGIN, APPLY, SUBMIT, CLOSE, SUBMIT_ONE, HOLDERS, ABSORB, CLAIM, SETTLE, CHECK, READ, PROBE,
         ]
         .map(load)
         .into()

@@ -185,8 +185,8 @@ impl Shard {
         Ok((by < wanted as i64).then_some(Unacknowledged { by, wanted, within }))
     }
 
-    /// Calls a script that knows by itself what it has done before, or sends a transaction that begins with such a call;
-    /// gives the answer of the script.
+    /// Calls a script that knows by itself what it has done before, or sends a transaction in which the answer of such a
+    /// call is the only one that is wanted; gives that answer.
     pub async fn write(&self, doing: &str, calls: &Pipeline) -> Result<Value, StoreError> {
         let answers = self.link.ask(doing, calls).await?;
         let first = answers.into_iter().next();
@@ -204,8 +204,10 @@ impl Shard {
         read_written(self.link.ask("writing", &ask).await?.remove(0))
     }
 
-    /// Runs every command that a step may consist of, and leaves nothing: the user has to be allowed all of them.
+    /// Runs every command that a step may consist of, and leaves nothing: the user has to be allowed all of them, and to
+    /// have several done in one transaction. What is not done at all is noticed; what is done one by one is not.
     pub async fn probe(&self) -> Result<(), StoreError> {
+        self.link.may_transact().await?;
         let mut call = scripts::call(&self.link.scripts.probe, &self.keys.probes());
         call.arg(self.keys.channel())
             .arg(self.wake.message(Signals::default()));

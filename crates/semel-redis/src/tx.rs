@@ -158,12 +158,32 @@ impl<'s> Tx<'s> {
         seqs: usize,
         entries: usize,
     ) -> Result<Self, StoreError> {
+        loop {
+            if let Some(tx) = Self::begin_unless_open(shard, &wanted, seqs, entries).await? {
+                return Ok(tx);
+            }
+            let mut ask = redis::pipe();
+            ask.add_command(scripts::call(&shard.link.scripts.close, &shard.keys.records()));
+            shard
+                .link
+                .ask("ending what a refused write has left", &ask)
+                .await?;
+        }
+    }
+
+    /// The same; none if something has to be ended first.
+    async fn begin_unless_open(
+        shard: &'s Shard,
+        wanted: &[Slot],
+        seqs: usize,
+        entries: usize,
+    ) -> Result<Option<Self>, StoreError> {
         let mut ask = redis::pipe();
         let looked = [shard.keys.meta(), shard.keys.leases()];
         let mut begin = scripts::call(&shard.link.scripts.begin, &looked);
         begin.arg(seqs).arg(entries);
         ask.add_command(begin);
-        for (key, slots) in grouped(&wanted) {
+        for (key, slots) in grouped(wanted) {
             let read = ask.cmd("HMGET").arg(key);
             for slot in slots {
                 read.arg(&slot.field);
@@ -172,7 +192,7 @@ impl<'s> Tx<'s> {
         let asked = shard.time.ask();
         let mut answers = shard.link.ask("looking at the store", &ask).await?.into_iter();
         let looked = answer::all_bytes(answers.next().unwrap_or(Value::Nil))?;
-        let [seconds, micros, config, soonest, seq, entry] = <[Vec<u8>; 6]>::try_from(looked)
+        let [seconds, micros, config, soonest, seq, entry, open] = <[Vec<u8>; 7]>::try_from(looked)
             .map_err(|_| StoreError::corrupt("an answer of another length"))?;
         let server = answer::parse(&seconds)? * 1_000_000 + answer::parse(&micros)?;
         let micros = shard.time.seen(asked, server);
@@ -180,6 +200,9 @@ impl<'s> Tx<'s> {
         let config = answer::parse(&config)?;
         if config == layout::CLOSED {
             return Err(layout::closed());
+        }
+        if !open.is_empty() {
+            return Ok(None);
         }
         let config = shard.config(config).await?;
         let soonest = if soonest.is_empty() {
@@ -213,9 +236,9 @@ impl<'s> Tx<'s> {
         if seqs > 0 {
             shard.believe(|belief| belief.arrived(seq));
         }
-        tx.learn(&wanted, answers)?;
-        tx.load_births_of(&wanted).await?;
-        Ok(tx)
+        tx.learn(wanted, answers)?;
+        tx.load_births_of(wanted).await?;
+        Ok(Some(tx))
     }
 
     /// Where only the turn of a head is written, the rest of it is in what the job is.
@@ -398,6 +421,29 @@ impl<'s> Tx<'s> {
             key: from,
             arguments: vec![to.to_string().into_bytes()],
         });
+    }
+
+    /// Gives a hash back the name it has lost.
+    pub fn restore(&mut self, lost: String, name: String) {
+        let name = self.place(name).to_string().into_bytes();
+        self.run("@restore", lost, vec![name]);
+    }
+
+    /// Takes an entry out of those of a key, where it stays counted if it was there.
+    pub fn thin(&mut self, digest: &Digest, n: i64) {
+        let keys = self.names();
+        let key = keys.ledger_of(digest);
+        let totals = self.place(keys.absorbed(digest)).to_string().into_bytes();
+        let place = self.place(key.clone());
+        let own = [totals, digest.as_bytes().to_vec()];
+        if let Some(last) = self.last_of_key.get(&place) {
+            let last = &mut self.commands[*last];
+            if last.name == "@thin" && last.arguments.len() < ARGUMENTS {
+                return last.arguments.push(n.to_string().into_bytes());
+            }
+        }
+        let arguments = own.into_iter().chain([n.to_string().into_bytes()]);
+        self.run("@thin", key, arguments.collect());
     }
 
     /// Adds to a number in a hash.

@@ -325,22 +325,21 @@ impl Tx<'_> {
         let entries = answer::number(answers.next().unwrap_or(redis::Value::Nil))?;
         let mut surplus = entries.saturating_sub(limits::LEDGER_PER_STORE as i64);
         let until = before(self.now, kept);
-        let mut going = Going::default();
-        for page in answer::all_bytes(answers.next().unwrap_or(redis::Value::Nil))? {
-            let number = answer::parse(&page)?;
-            let on_page = self.entries_on(number).await?;
-            let mut all_go = true;
+        let (mut going, mut damaged) = (Going::default(), Vec::new());
+        'all: for page in answer::all_bytes(answers.next().unwrap_or(redis::Value::Nil))? {
+            let page = answer::parse(&page)?;
+            let on_page = self.entries_on(page).await?;
+            damaged.extend(on_page.damaged.into_iter().map(|field| (page, field)));
             for (entry, token) in on_page.sound {
                 if going.count == budget || (entry.at > until && surplus <= 0) {
-                    all_go = false;
-                    break;
+                    break 'all;
                 }
                 surplus -= 1;
                 self.drop_entry(&entry, &token, &mut going).await?;
-            }
-            // What cannot be read goes with the others beside it.
-            for field in on_page.damaged.into_iter().filter(|_| all_go) {
-                self.drop_from_page(number, Slot::new(keys.ledger(number), field));
+                // What cannot be read goes with the next one that can.
+                for (page, field) in damaged.drain(..) {
+                    self.drop_from_page(page, Slot::new(keys.ledger(page), field));
+                }
             }
         }
         self.forget_totals(&going).await?;
@@ -360,16 +359,15 @@ impl Tx<'_> {
                 continue;
             };
             let digest = Digest::from_bytes(bytes);
-            let surplus = self.surplus_of(&digest).await?;
-            let all = surplus.len();
-            for n in surplus.into_iter().take(budget - going.count) {
+            let (surplus, all) = self.surplus_of(&digest, budget - going.count).await?;
+            for n in surplus {
                 let slot = self.entry_slot(n);
                 let found = self.get(&slot).await?.map(records::decode_entry);
                 let is_there = found.is_some();
                 match found.and_then(|entry| sound("the ledger", entry)) {
                     Some((entry, token)) => self.drop_entry(&entry, &token, &mut going).await?,
                     None => {
-                        self.strike_entry(&digest, n);
+                        self.thin(&digest, n);
                         if is_there {
                             self.drop_from_page(Keys::page(n), slot);
                         }
@@ -384,16 +382,22 @@ impl Tx<'_> {
         Ok(touched.len().max(going.count))
     }
 
-    async fn surplus_of(&self, digest: &Digest) -> Result<Vec<i64>, StoreError> {
+    /// Everything but the newest entries of a key, the oldest first, so many at most; and how many there are in all.
+    async fn surplus_of(&self, digest: &Digest, most: usize) -> Result<(Vec<i64>, usize), StoreError> {
+        let entries = self.names().ledger_of(digest);
         let mut ask = redis::pipe();
-        // Everything but the newest.
-        let last = -(limits::LEDGER_PER_KEY as i64) - 1;
-        ask.cmd("LRANGE")
-            .arg(self.names().ledger_of(digest))
-            .arg(0)
-            .arg(last);
-        let numbers = answer::all_bytes(self.look(&ask).await?.remove(0))?;
-        numbers.iter().map(|number| answer::parse(number)).collect()
+        ask.atomic().cmd("LLEN").arg(&entries);
+        ask.cmd("LRANGE").arg(&entries).arg(0).arg(most);
+        let mut answers = self.look(&ask).await?.into_iter();
+        let mut next = || answers.next().unwrap_or(redis::Value::Nil);
+        let all = usize::try_from(answer::number(next())?).unwrap_or(0);
+        let all = all.saturating_sub(limits::LEDGER_PER_KEY);
+        let numbers = answer::all_bytes(next())?;
+        let numbers = numbers
+            .iter()
+            .take(all.min(most))
+            .map(|number| answer::parse(number));
+        Ok((numbers.collect::<Result<_, _>>()?, all))
     }
 
     /// Removes an entry; it stays counted for as long as its key is known.
@@ -413,7 +417,7 @@ impl Tx<'_> {
         if self.get(&by_token).await?.map(answer::parse).transpose()? == Some(entry.n) {
             self.unset(by_token);
         }
-        self.strike_entry(&entry.digest, entry.n);
+        self.thin(&entry.digest, entry.n);
         *going.keys.entry(entry.digest).or_default() += 1;
         going.count += 1;
         Ok(())
@@ -427,17 +431,9 @@ impl Tx<'_> {
         self.forget_if_empty(keys.ledger(page), keys.ledger_pages(), "ZREM", score(page));
     }
 
-    /// Takes an entry out of those of its key, where it stays counted.
-    fn strike_entry(&mut self, digest: &Digest, n: i64) {
-        let keys = self.names();
-        self.run("LREM", keys.ledger_of(digest), vec![score(1), score(n)]);
-        let one = vec![digest.as_bytes().to_vec(), score(1)];
-        self.run("HINCRBY", keys.absorbed(digest), one);
-    }
-
     async fn forget_totals(&mut self, going: &Going) -> Result<(), StoreError> {
-        for (digest, count) in &going.keys {
-            self.forget_total(digest, *count as i64).await?;
+        for digest in going.keys.keys() {
+            self.forget_total(digest).await?;
         }
         Ok(())
     }

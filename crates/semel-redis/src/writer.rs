@@ -220,14 +220,16 @@ async fn at_once(shard: &Shard, group: Vec<Waiting>) -> Vec<Waiting> {
     let (mut calls, replies): (Vec<Call>, Vec<_>) = group.into_iter().unzip();
     let outcome = open_calls::at_once(shard, &mut calls).await;
     let group = calls.into_iter().zip(replies);
+    let is_alone = group.len() == 1;
+    let open = answered(group);
     match outcome {
-        Ok(()) => answered(group),
-        Err(error) if group.len() == 1 || concerns_all(&error) => {
-            group.for_each(|(_, reply)| drop(reply.send(Err(repeat(&error)))));
+        Err(error) if is_alone || concerns_all(&error) => {
+            open.into_iter()
+                .for_each(|(_, reply)| drop(reply.send(Err(repeat(&error)))));
             Vec::new()
         }
         // One of them may be the only one that cannot be answered.
-        Err(_) => group.collect(),
+        Ok(()) | Err(_) => open,
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The submissions take their place at the instant their holders were looked at, which is within the call. So nothing
 //! of that is compared again when their records are written, but what must not have changed since: that lanes and
-//! settings are the same, and that nobody has seen the tokens.
+//! settings are the same, that nobody has seen the tokens, and that the holders are known at all.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -37,6 +37,10 @@ use crate::records;
 use crate::shard::Shard;
 use crate::submit::{Difference, absorbed_answer, as_holder, reference};
 
+/// Bytes of an input from which on a script would take longer over the record of the holder, which as a rule has the same
+/// one, than the long way takes.
+const LARGE: usize = 16_384;
+
 /// A submission that is looked at, and its key.
 struct Asked<'a> {
     place: usize,
@@ -59,6 +63,7 @@ struct Seen {
 /// A submission that is absorbed.
 struct Absorbed {
     place: usize,
+    holder: Id,
     outcome: Outcome,
     lane: u32,
     token: Id,
@@ -121,6 +126,7 @@ async fn wave(
             let is_first = met.tokens.insert(token) && !undecided.tokens.contains(&token);
             let found = keyed(shard, config, prepared)
                 .filter(|_| is_first && !judged.is_known(place))
+                .filter(|prepared| prepared.submission.content.input.as_str().len() < LARGE)
                 .and_then(|prepared| Some((prepared.key.as_ref()?.digest, prepared)));
             let Some((digest, prepared)) = found else {
                 undecided.tokens.insert(token);
@@ -134,10 +140,7 @@ async fn wave(
                     digest,
                     number,
                 }),
-                Turn::Later => {
-                    met.tokens.remove(&token);
-                    more = true;
-                }
+                Turn::Later => more = true,
                 Turn::Never => drop(undecided.tokens.insert(token)),
             }
         }
@@ -374,6 +377,7 @@ fn judge(
     };
     Some(Absorbed {
         place: asked.place,
+        holder: owner.id,
         outcome,
         lane,
         token,
@@ -418,14 +422,16 @@ async fn write(
 fn call(shard: &Shard, config: &Config, absorbed: &[Absorbed]) -> Cmd {
     let keys = &shard.keys;
     let mut pages: Vec<(i64, usize)> = Vec::new();
-    let mut of_keys: BTreeMap<Digest, Vec<usize>> = BTreeMap::new();
+    // Of one key all were looked at in one instant: they have one holder.
+    let mut of_keys: BTreeMap<Digest, (Id, Vec<usize>)> = BTreeMap::new();
     for (place, one) in absorbed.iter().enumerate() {
         let page = Keys::page(one.entry.n);
         match pages.last_mut() {
             Some((last, entries)) if *last == page => *entries += 1,
             _ => pages.push((page, 1)),
         }
-        of_keys.entry(one.digest).or_default().push(place + 1);
+        let of_key = of_keys.entry(one.digest).or_insert((one.holder, Vec::new()));
+        of_key.1.push(place + 1);
     }
     let mut counted: BTreeMap<String, usize> = BTreeMap::new();
     counted.insert("entries".to_owned(), absorbed.len());
@@ -451,13 +457,15 @@ fn call(shard: &Shard, config: &Config, absorbed: &[Absorbed]) -> Cmd {
         call.arg(keys.ledger_of(digest));
     }
     let all: Vec<u8> = of_keys.keys().flat_map(|digest| *digest.as_bytes()).collect();
+    let holders: Vec<u8> = of_keys.values().flat_map(|(holder, _)| holder.0).collect();
     call.arg(config.version)
         .arg(absorbed.len())
         .arg(pages.len())
         .arg(of_keys.len())
         .arg(counted.len())
         .arg(limits::LEDGER_PER_KEY)
-        .arg(all);
+        .arg(all)
+        .arg(holders);
     for (page, entries) in pages {
         call.arg(page).arg(entries);
     }
@@ -471,7 +479,7 @@ fn call(shard: &Shard, config: &Config, absorbed: &[Absorbed]) -> Cmd {
     for one in absorbed {
         call.arg(&one.token.0).arg(one.entry.n);
     }
-    for places in of_keys.values() {
+    for (_, places) in of_keys.values() {
         call.arg(places.len()).arg(places);
     }
     call

@@ -33,6 +33,7 @@ use crate::open_calls::OpenItem;
 use crate::pack;
 use crate::records::Spec;
 use crate::route;
+use crate::scripts;
 use crate::shard::Shard;
 use crate::tx::{Drawn, Signals};
 
@@ -147,41 +148,51 @@ struct Met {
 
 /// Admits what is new, as far as that can be told at once. Each item sees the effect of those before it: what could
 /// depend on another one goes the long way, in its order, with the number of arrival it has here.
-pub async fn submit(shard: &Shard, items: &mut [&mut OpenItem]) -> Result<Judged, StoreError> {
+/// After an error, too, some may have their answers: what they are is written.
+pub async fn submit(shard: &Shard, items: &mut [&mut OpenItem]) -> (Judged, Result<(), StoreError>) {
     let mut judged = Judged {
         answers: items.iter().map(|_| None).collect(),
         drawn: vec![Drawn::default(); items.len()],
         known: HashSet::new(),
     };
-    // Once more if something was believed wrongly, which the server has told.
-    if let Some(config) = config(shard) {
-        let looked_first = shard.believe(|belief| belief.mostly_taken);
-        if looked_first {
-            look_first(shard, &config, items, &mut judged).await?;
-        }
-        let before = judged.answered();
-        let first = at_once(shard, &config, items, &mut judged).await?;
-        if first == Round::Refused {
-            // Nothing has arrived, so all of it can be numbered anew.
-            judged.drawn.iter_mut().for_each(|drawn| drawn.seq = None);
-        }
-        if first != Round::Over {
-            at_once(shard, &config, items, &mut judged).await?;
-        }
-        let admitted = judged.answered() - before;
-        // Who was admitted just now may be whom the others meet.
-        if judged.answered() < items.len() && (admitted > 0 || !looked_first) {
-            look_first(shard, &config, items, &mut judged).await?;
-        }
-        let absorbed = judged.answered() - admitted;
-        shard.believe(|belief| belief.mostly_taken = absorbed > admitted);
-    }
+    let outcome = judge_all(shard, items, &mut judged).await;
     for (item, answer) in items.iter_mut().zip(&mut judged.answers) {
         if let Some(Err(invalid)) = item.prepare(shard) {
             *answer = Some(Submitted::Invalid(invalid.clone()));
         }
     }
-    Ok(judged)
+    (judged, outcome)
+}
+
+async fn judge_all(
+    shard: &Shard,
+    items: &mut [&mut OpenItem],
+    judged: &mut Judged,
+) -> Result<(), StoreError> {
+    // Once more if something was believed wrongly, which the server has told.
+    if let Some(config) = config(shard) {
+        let looked_first = shard.believe(|belief| belief.mostly_taken);
+        if looked_first {
+            look_first(shard, &config, items, judged).await?;
+        }
+        let before = judged.answered();
+        let first = at_once(shard, &config, items, judged).await?;
+        if first == Round::Refused {
+            // Nothing has arrived, so all of it can be numbered anew.
+            judged.drawn.iter_mut().for_each(|drawn| drawn.seq = None);
+        }
+        if first != Round::Over {
+            at_once(shard, &config, items, judged).await?;
+        }
+        let admitted = judged.answered() - before;
+        // Who was admitted just now may be whom the others meet.
+        if judged.answered() < items.len() && (admitted > 0 || !looked_first) {
+            look_first(shard, &config, items, judged).await?;
+        }
+        let absorbed = judged.answered() - admitted;
+        shard.believe(|belief| belief.mostly_taken = absorbed > admitted);
+    }
+    Ok(())
 }
 
 /// The size of the part that comes after so many items: a short one first, so that the server is soon at work.
@@ -262,7 +273,11 @@ async fn round(
         let drawn = match drawn {
             Ok(before) if presumed.is_some() || heard.all_written => before,
             other => {
-                heard.failed = heard.failed.or(other.err());
+                // Without room nothing is drawn; what the server says to the others is for the long way to tell.
+                let failed = other
+                    .err()
+                    .filter(|error| !matches!(error, StoreError::Full { .. }));
+                heard.failed = heard.failed.or(failed);
                 give_back(items, batches.into_iter().flat_map(|batch| batch.jobs));
                 break;
             }
@@ -634,8 +649,12 @@ impl Context<'_> {
         let mut call = Cmd::with_capacity(48 + jobs.len() * 4, 512 + jobs.len() * 200);
         call.arg("EVALSHA").arg(shard.link.scripts.submit.get_hash());
         call.arg(9 + chunks.len() + tallied.len() + digests.len());
-        self.records(&mut call);
-        call.arg(keys.leases())
+        let [meta, specs, incoming, left_out] = keys.records();
+        call.arg(&meta)
+            .arg(&specs)
+            .arg(&incoming)
+            .arg(&left_out)
+            .arg(keys.leases())
             .arg(keys.tokens())
             .arg(keys.ready(kind.lane, kind.priority))
             .arg(keys.places())
@@ -677,32 +696,27 @@ impl Context<'_> {
                 .arg(&member(seq(job), &id(job)));
         }
         let mut records = Cmd::with_capacity(2 + jobs.len() * 2, 64 + jobs.len() * 500);
-        records.arg("HSET").arg(keys.incoming());
+        records.arg("HSET").arg(&incoming);
         for job in jobs {
             records
                 .arg(job.admitted().submission.token.as_bytes())
                 .arg(self.birth(kind, job, seq(job))?);
         }
-        let mut close = redis::cmd("EVALSHA");
-        close.arg(shard.link.scripts.submit.get_hash()).arg(4);
-        self.records(&mut close);
-        close.arg("close");
-        let mut calls = Pipeline::with_capacity(3);
-        calls
-            .atomic()
-            .add_command(call)
-            .add_command(records)
-            .add_command(close);
+        let mut there = redis::cmd("HSETNX");
+        there.arg(&specs).arg("").arg("");
+        let mut named = redis::cmd("RENAMENX");
+        named.arg(&incoming).arg(&specs);
+        let mut calls = Pipeline::with_capacity(5);
+        calls.atomic().add_command(there).ignore();
+        calls.add_command(call);
+        for end in [
+            records,
+            named,
+            scripts::call(&shard.link.scripts.close, &[meta, specs, incoming, left_out]),
+        ] {
+            calls.add_command(end).ignore();
+        }
         Some(calls)
-    }
-
-    /// The first keys of `submit.lua`.
-    fn records(&self, call: &mut Cmd) {
-        let keys = &self.shard.keys;
-        call.arg(keys.meta())
-            .arg(keys.specs())
-            .arg(keys.incoming())
-            .arg(keys.left_out());
     }
 
     /// See `lua/submit_one.lua`.

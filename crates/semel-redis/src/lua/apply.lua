@@ -8,14 +8,18 @@
 --       2 how many hashes are compared, then for each: key; how many fields; the fields; a text with '1' for each field
 --         that has a value and '0' for each that has none; the values
 --       then commands, each: how many arguments follow its name and key; name; key; arguments
---         '@forget'   key = a collection; arguments: key of an index, 'SREM' or 'ZREM', its member:
+--         '@forget'   key = a collection; arguments: key of an index, 'SREM', 'ZREM' or 'HDEL', its member:
 --                     takes the member out of the index if the collection is empty
 --         '@copy'     key = a collection; argument: key of the one it is copied over
 --         '@publish'  key = 0; arguments: channel, message
 --         '@place'    key = an order of dispatch; arguments: score, member of a job by itself: puts it there; a pack
 --                     that spans its place is parted (`pack.rs` says what a pack is)
+--         '@restore'  key = a hash that has lost its name; argument: key of that name: gives it back, and takes in what
+--                     came to be under the name since
 --         '@strike'   key = a chunk of the order of arrival; arguments: jobs by themselves: takes them out, whether they
 --                     are there by themselves or with those that came together with them
+--         '@thin'     key = ledger entries of a key; arguments: key of the totals, the digest, numbers of entries: takes them
+--                     out, and counts those that were there among the gone ones
 --         '@take'     key = an order of dispatch; arguments: score and member of a job, and again: takes them out,
 --                     whether they are there by themselves or in a pack
 --       keys are given by their place in KEYS; no command has more arguments than unpack takes
@@ -23,6 +27,9 @@
 local call, sub, byte = redis.call, string.sub, string.byte
 local applied = KEYS[#KEYS]
 
+local function is_pack(member)
+  return #member > 24 and (#member - 25) % 18 == 0 and byte(member, #member) == 112
+end
 -- The jobs of a pack: for each the last two bytes of its arrival and its id.
 local function unpacked(pack)
   local jobs = { sub(pack, 7, 24) }
@@ -45,7 +52,7 @@ local function place(key, score, member)
   if rank == 0 then return end
   local before = call('ZRANGE', key, rank - 1, rank - 1, 'WITHSCORES')
   local pack = before[1]
-  if #pack == 24 or tonumber(before[2]) ~= tonumber(score) then return end
+  if not is_pack(pack) or tonumber(before[2]) ~= tonumber(score) then return end
   local jobs, all = unpacked(pack), 0
   local own = struct.unpack('>I8', member) - struct.unpack('>I8', pack)
   while all < #jobs and later(jobs[all + 1], jobs[1]) < own do all = all + 1 end
@@ -63,7 +70,7 @@ local function pack_of(key, score, member)
   call('ZREM', key, member)
   for n = #near - 1, 1, -2 do
     local pack = near[n]
-    if #pack > 24 and tonumber(near[n + 1]) == tonumber(score) then
+    if is_pack(pack) and tonumber(near[n + 1]) == tonumber(score) then
       local jobs = unpacked(pack)
       for _, job in ipairs(jobs) do
         if job == sub(member, 7) then return pack, jobs end
@@ -124,6 +131,18 @@ local function strike(key, arrivals)
   end
 end
 
+local function restore(key, name)
+  local since = call('HGETALL', name)
+  for n = 1, #since, 2 do call('HSET', key, since[n], since[n + 1]) end
+  if call('EXISTS', key) == 1 then call('RENAME', key, name) end
+end
+
+local function thin(key, totals, digest, numbers)
+  local gone = 0
+  for _, number in ipairs(numbers) do gone = gone + call('LREM', key, 1, number) end
+  if gone > 0 then call('HINCRBY', totals, digest, gone) end
+end
+
 if tonumber(call('GET', applied) or '0') >= tonumber(ARGV[1]) then return 'before' end
 local at = 3
 for _ = 1, tonumber(ARGV[2]) do
@@ -153,8 +172,12 @@ while at <= last do
     call('COPY', KEYS[key], KEYS[tonumber(ARGV[at])], 'REPLACE')
   elseif name == '@place' then
     place(KEYS[key], ARGV[at], ARGV[at + 1])
+  elseif name == '@restore' then
+    restore(KEYS[key], KEYS[tonumber(ARGV[at])])
   elseif name == '@strike' then
     strike(KEYS[key], { unpack(ARGV, at, at + count - 1) })
+  elseif name == '@thin' then
+    thin(KEYS[key], KEYS[tonumber(ARGV[at])], ARGV[at + 1], { unpack(ARGV, at + 2, at + count - 1) })
   elseif name == '@take' then
     take(KEYS[key], { unpack(ARGV, at, at + count - 1) })
   elseif name == '@publish' then

@@ -42,7 +42,7 @@ for n = 1, #places do same = same and string.find(ARGV[13], ',' .. places[n] .. 
 if not same then return { 'places', unpack(places) } end
 
 local max, orders, whole = tonumber(ARGV[5]), #KEYS - 8, tonumber(ARGV[14])
-local ids, packed = {}, {}
+local ids, packed, damaged = {}, {}, false
 
 -- The first due jobs of an order of dispatch, so many if there are: ids, for each its member (`pack.rs` says what that is
 -- of a pack), and of each member how many jobs there are up to its end, and the moment.
@@ -53,6 +53,12 @@ local function first(key, most)
     local part = call('ZRANGEBYSCORE', key, '-inf', ARGV[1], 'WITHSCORES', 'LIMIT', from, count)
     for m = 1, #part, 2 do
       local member = part[m]
+      -- What is neither a job by itself nor a pack is for the long way to pass over.
+      local is_pack = (#member - 25) % 18 == 0 and string.byte(member, #member) == 112
+      if #member < 24 or (#member > 24 and not is_pack) then
+        damaged = true
+        return found
+      end
       n, members = n + 1, members + 1
       ids[n], of[n] = sub(member, 9, 24), members
       for at = 27, #member - 16, 18 do
@@ -135,6 +141,7 @@ while order <= orders and #ids < max do
   end
   order = last + 1
 end
+if damaged then return { 'long' } end
 local jobs = #ids
 if jobs == 0 then
   -- Somebody with a better idea of the time may have submitted what is due by now.

@@ -1,5 +1,5 @@
--- probe: runs every command that the other scripts use, so that a user who may not learns it before anything is
--- written: a script that is refused in its middle would leave its first half.
+-- probe: runs every command that the other scripts use, and those that stand beside them in a transaction, so that a
+-- user who may not learns it before anything is written: what is refused in its middle would leave its first half.
 --
 -- Atomic: yes. Leaves nothing.
 -- KEYS  1 and 2 names that nothing else has, of the hash tag of the shard
@@ -14,10 +14,12 @@ local commands = {
   { 'EXISTS', key },
   { 'COPY', key, other, 'REPLACE' },
   { 'RENAME', other, key },
+  { 'RENAMENX', key, other },
   { 'DEL', key, other },
   { 'HSET', key, 'a', '1' },
   { 'HSETNX', key, 'b', '1' },
   { 'HEXISTS', key, 'b' },
+  { 'HLEN', key },
   { 'HINCRBY', key, 'a', 1 },
   { 'HGET', key, 'a' },
   { 'HMGET', key, 'a', 'b' },

@@ -3,19 +3,22 @@
 -- core before. Whatever is not so is left out and named, to be judged the long way.
 --
 -- The records of the jobs do not come through here: a script takes longer over a long text than the server over all
--- else. They are written by a plain command between two calls of this script, in one transaction:
---   MULTI; submit …; HSET incoming id record …; submit 'close'; EXEC
--- The first call, if it admits anybody, lets the records of all jobs go by the name `incoming`; the second gives them
--- their name back. If it does not, or is not even run, the plain command writes where nobody looks, and the second call
--- removes that. So it may not admit beside a job whose id is known, for that one's record would be written over.
+-- else. They are written by a plain command after this script, in one transaction:
+--   MULTI; HSETNX specs ''; submit; HSET incoming id record …; RENAMENX incoming specs; close; EXEC
+-- If it admits anybody, the records of all jobs go by the name `incoming` from then on, and get their name back behind
+-- it. If it does not, or fails, or is not even run, the plain command writes where nobody looks: as there always is a
+-- hash `specs`, with at least the empty field, nothing gets its name, and `close` removes it. A transaction is not undone
+-- when one of its commands is refused; but of plain ones none is, and so the records are never without their name.
+-- What is to be taken back in spite of that, records of jobs that were left out, is noted: `close.lua` does it. If that
+-- is refused, nothing is admitted here and no other step begins before somebody has done it.
+-- It may not admit beside a job whose id is known, for that one's record would be written over.
 --
 -- Atomic: yes. Nothing is written unless lanes, settings, numbers and clock are as believed.
 -- A call that is repeated, or comes late, finds its own jobs, and writes nothing.
--- KEYS  1 meta  2 specs  3 incoming  4 left_out
---       'close' takes no more; else  5 leases  6 tokens  7 ready  8 places  9 chunks
+-- KEYS  1 meta  2 specs  3 incoming  4 left_out  5 leases  6 tokens  7 ready  8 places  9 chunks
 --       then one for each chunk of the order of arrival, one for each tally, and, if the jobs have keys, the hash of
 --       owners for each job
--- ARGV  1 'close'; or the time of the decision in milliseconds: no lease may have run out by then
+-- ARGV  1 the time of the decision in milliseconds: no lease may have run out by then
 --       2 how many milliseconds the server's clock may be away from it; '' for a clock of tests
 --       3 version of lanes and settings; '' if there is none
 --       4 the number of arrival nobody may have drawn after; '' if the numbers used here were drawn before. Numbers up
@@ -34,20 +37,8 @@
 --       or { 'other', places of the jobs whose id or token is known… }: nobody was admitted,
 --       or { 'long' }: lanes or settings have changed, or a lease has run out.
 local call, sub = redis.call, string.sub
-if ARGV[1] == 'close' then
-  local left_out = call('HGET', KEYS[1], 'admitting')
-  if not left_out then return call('UNLINK', KEYS[3]) end
-  call('HDEL', KEYS[1], 'admitting')
-  if left_out ~= '0' then
-    call('HDEL', KEYS[3], unpack(call('LRANGE', KEYS[4], 0, -1)))
-    call('DEL', KEYS[4])
-  end
-  call('RENAME', KEYS[3], KEYS[2])
-  return 1
-end
-
-local meta = call('HMGET', KEYS[1], 'config', 'seq', 'packed_to')
-if (meta[1] or '') ~= ARGV[3] then return { 'long' } end
+local meta = call('HMGET', KEYS[1], 'config', 'seq', 'packed_to', 'admitting')
+if (meta[1] or '') ~= ARGV[3] or meta[4] then return { 'long' } end
 local now = tonumber(ARGV[1])
 local soonest = call('ZRANGE', KEYS[5], 0, 0, 'WITHSCORES')[2]
 if soonest and tonumber(soonest) <= now then return { 'long' } end
@@ -71,10 +62,10 @@ if pack == '' then
 end
 local ids = {}
 for n = 1, jobs do ids[n] = sub(entries, 18 * n - 15, 18 * n) end
--- One for the tokens, two for the order of dispatch, four for the records.
-local there = call('EXISTS', KEYS[6], KEYS[7], KEYS[7], KEYS[2], KEYS[2], KEYS[2], KEYS[2])
-local known, seen, others = {}, {}, { 'other' }
-if there >= 4 then known = call('HMGET', KEYS[2], unpack(ids)) end
+-- One for the tokens, two for the order of dispatch, four for what may be in the way of the records.
+local there = call('EXISTS', KEYS[6], KEYS[7], KEYS[7], KEYS[3], KEYS[3], KEYS[3], KEYS[3])
+if there >= 4 and call('HEXISTS', KEYS[3], '') == 1 then return { 'long' } end
+local known, seen, others = call('HMGET', KEYS[2], unpack(ids)), {}, { 'other' }
 if there % 2 == 1 then seen = call('HMGET', KEYS[6], unpack(ids)) end
 for n = 1, jobs do
   if known[n] or seen[n] then others[#others + 1] = n - 1 end
@@ -93,9 +84,8 @@ end
 if presumed then call('HSET', KEYS[1], 'seq', ARGV[5]) end
 if out == jobs then return answer end
 
-call('HSET', KEYS[1], 'admitting', out)
-if there >= 4 then call('RENAME', KEYS[2], KEYS[3]) else call('DEL', KEYS[3]) end
 if out > 0 then
+  call('HSET', KEYS[1], 'admitting', out)
   call('DEL', KEYS[4])
   for n = 1, jobs do
     if left_out[n] then call('RPUSH', KEYS[4], ids[n]) end
@@ -145,4 +135,6 @@ for tally = 1, tallies do
 end
 if there % 4 < 2 then call('SADD', KEYS[8], ARGV[8]) end
 call('PUBLISH', ARGV[6], ARGV[7])
+-- Last of all: after an error above nobody has a record.
+call('RENAME', KEYS[2], KEYS[3])
 return answer

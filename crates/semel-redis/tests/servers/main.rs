@@ -9,6 +9,7 @@ mod campaigns;
 mod closing;
 mod cluster;
 mod doctor;
+mod half_way;
 mod lone;
 mod lost_numbers;
 mod lost_replies;

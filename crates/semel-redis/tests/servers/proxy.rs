@@ -1,11 +1,13 @@
 //! A way to the server that loses replies, or brings them late: the write has been applied, and the caller cannot know.
+//! It can also hold a request back until something else has happened.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 use crate::server::Server;
 
@@ -21,7 +23,13 @@ struct Orders {
     cut: AtomicBool,
     cuts: AtomicU32,
     late_by_ms: AtomicU64,
+    hold: Mutex<Option<Which>>,
+    held: Notify,
+    released: Notify,
 }
+
+/// Tells a request to be held back, as far as it was read at once.
+type Which = Box<dyn FnMut(&[u8]) -> bool + Send>;
 
 impl Proxy {
     /// Starts it in front of a server.
@@ -51,6 +59,22 @@ impl Proxy {
         self.orders.late_by_ms.store(millis, Ordering::SeqCst);
     }
 
+    /// The first request of which this is said is held back.
+    pub fn hold(&self, which: impl FnMut(&[u8]) -> bool + Send + 'static) {
+        *self.orders.hold.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(which));
+    }
+
+    /// Waits until one is.
+    pub async fn has_held(&self) {
+        let held = tokio::time::timeout(Duration::from_secs(10), self.orders.held.notified());
+        held.await.expect("such a request comes");
+    }
+
+    /// Lets it go.
+    pub fn release(&self) {
+        self.orders.released.notify_one();
+    }
+
     /// Replies lost so far.
     pub fn cuts(&self) -> u32 {
         self.orders.cuts.load(Ordering::SeqCst)
@@ -62,10 +86,27 @@ impl Proxy {
     }
 }
 
+impl Orders {
+    fn holds(&self, request: &[u8]) -> bool {
+        let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
+        let holds = hold.as_mut().is_some_and(|which| which(request));
+        if holds {
+            *hold = None;
+        }
+        holds
+    }
+}
+
+/// Whether all of this is in it.
+pub fn has(request: &[u8], words: &[&str]) -> bool {
+    let there = |word: &&str| request.windows(word.len()).any(|part| part == word.as_bytes());
+    words.iter().all(there)
+}
+
 async fn carry(near: TcpStream, far: TcpStream, orders: Arc<Orders>) {
     let ((mut near_in, mut near_out), (mut far_in, mut far_out)) = (near.into_split(), far.into_split());
     let written = Arc::new(AtomicBool::new(false));
-    let seen = written.clone();
+    let (seen, told) = (written.clone(), orders.clone());
     let there = async move {
         let mut buffer = vec![0; 65_536];
         while let Ok(read @ 1..) = near_in.read(&mut buffer).await {
@@ -74,6 +115,10 @@ async fn carry(near: TcpStream, far: TcpStream, orders: Arc<Orders>) {
             let is_write =
                 names(b"applied:") || (names(b"EVALSHA") && (names(b":places") || names(b":completed")));
             seen.store(is_write, Ordering::SeqCst);
+            if told.holds(&buffer[..read]) {
+                told.held.notify_one();
+                told.released.notified().await;
+            }
             if far_out.write_all(&buffer[..read]).await.is_err() {
                 return;
             }
