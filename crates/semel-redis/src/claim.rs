@@ -1,5 +1,7 @@
 //! Leasing due jobs, best first.
 
+use std::collections::HashSet;
+
 use redis::Value;
 
 use semel_core::error::StoreError;
@@ -184,6 +186,9 @@ impl Tx<'_> {
             let read = self.best_in_parts(open.clone(), most, first).await?;
             if let Some(mut best) = read {
                 best.sort_unstable();
+                // Who moved from one order to another in between was met in both.
+                let mut met = HashSet::with_capacity(best.len());
+                best.retain(|(.., member)| met.insert(member.clone()));
                 best.truncate(most);
                 return Ok(best);
             }

@@ -537,7 +537,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// What is in the ledger can be read. Nothing is mended: the rest of its page is worth keeping, and goes with it.
+    /// What is in the ledger can be read. Nothing is mended: it goes with those beside it, when they are too old.
     async fn check_ledger(&mut self, wrongs: &mut Vec<Wrong>) -> Result<(), StoreError> {
         let mut ask = redis::pipe();
         ask.cmd("ZRANGE").arg(self.names().ledger_pages()).arg(0).arg(-1);

@@ -138,7 +138,7 @@ impl Member {
     }
 
     async fn look(&self) -> Result<Tx<'_>, StoreError> {
-        Tx::begin(&self.shard, Vec::new(), 0, 0).await
+        Tx::begin_looking(&self.shard).await
     }
 }
 

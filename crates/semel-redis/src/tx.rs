@@ -159,24 +159,33 @@ impl<'s> Tx<'s> {
         entries: usize,
     ) -> Result<Self, StoreError> {
         loop {
-            if let Some(tx) = Self::begin_unless_open(shard, &wanted, seqs, entries).await? {
-                return Ok(tx);
+            match Self::begin_unless(shard, &wanted, (seqs, entries), |open| open).await? {
+                Some(tx) => return Ok(tx),
+                None => close(shard).await?,
             }
-            let mut ask = redis::pipe();
-            ask.add_command(scripts::call(&shard.link.scripts.close, &shard.keys.records()));
-            shard
-                .link
-                .ask("ending what a refused write has left", &ask)
-                .await?;
         }
     }
 
-    /// The same; none if something has to be ended first.
-    async fn begin_unless_open(
+    /// The same to look only: possible on a server that takes no writes.
+    pub async fn begin_looking(shard: &'s Shard) -> Result<Self, StoreError> {
+        let mut refused = false;
+        loop {
+            if let Some(tx) = Self::begin_unless(shard, &[], (0, 0), |open| open && !refused).await? {
+                return Ok(tx);
+            }
+            match close(shard).await {
+                Err(StoreError::Full { .. }) => refused = true,
+                closed => closed?,
+            }
+        }
+    }
+
+    /// The same; none if what a refused write has left is in the way.
+    async fn begin_unless(
         shard: &'s Shard,
         wanted: &[Slot],
-        seqs: usize,
-        entries: usize,
+        (seqs, entries): (usize, usize),
+        is_in_the_way: impl FnOnce(bool) -> bool,
     ) -> Result<Option<Self>, StoreError> {
         let mut ask = redis::pipe();
         let looked = [shard.keys.meta(), shard.keys.leases()];
@@ -201,7 +210,7 @@ impl<'s> Tx<'s> {
         if config == layout::CLOSED {
             return Err(layout::closed());
         }
-        if !open.is_empty() {
+        if is_in_the_way(!open.is_empty()) {
             return Ok(None);
         }
         let config = shard.config(config).await?;
@@ -621,6 +630,8 @@ impl<'s> Tx<'s> {
             .collect();
         let version = (self.config_before != 0).then(|| self.config_before.to_string().into_bytes());
         compared.push((Slot::new(self.shard.keys.meta(), "config"), version));
+        // What a refused write has left may have been taken for jobs.
+        compared.push((Slot::new(self.shard.keys.meta(), "admitting"), None));
         compared.sort_unstable_by(|(a, _), (b, _)| a.key.cmp(&b.key));
         let mut arguments = vec![Vec::new()];
         let mut hashes = 0;
@@ -655,6 +666,14 @@ impl<'s> Tx<'s> {
         }
         (self.keys, arguments)
     }
+}
+
+/// Ends what a refused write has left.
+async fn close(shard: &Shard) -> Result<(), StoreError> {
+    let mut ask = redis::pipe();
+    ask.add_command(scripts::call(&shard.link.scripts.close, &shard.keys.records()));
+    let ended = shard.link.ask("ending what a refused write has left", &ask);
+    ended.await.map(drop)
 }
 
 fn number(number: usize) -> Vec<u8> {

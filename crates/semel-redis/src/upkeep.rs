@@ -325,21 +325,24 @@ impl Tx<'_> {
         let entries = answer::number(answers.next().unwrap_or(redis::Value::Nil))?;
         let mut surplus = entries.saturating_sub(limits::LEDGER_PER_STORE as i64);
         let until = before(self.now, kept);
-        let (mut going, mut damaged) = (Going::default(), Vec::new());
+        let (mut going, mut damaged, mut all_damaged) = (Going::default(), Vec::new(), true);
         'all: for page in answer::all_bytes(answers.next().unwrap_or(redis::Value::Nil))? {
             let page = answer::parse(&page)?;
+            // What cannot be read goes with the next one that can; where there is none far and wide, before others.
+            if all_damaged {
+                self.drop_damaged(&mut damaged).await?;
+            }
             let on_page = self.entries_on(page).await?;
-            damaged.extend(on_page.damaged.into_iter().map(|field| (page, field)));
+            all_damaged &= on_page.sound.is_empty();
+            let fields = on_page.damaged.into_iter();
+            damaged.extend(fields.map(|field| (page, Slot::new(keys.ledger(page), field))));
             for (entry, token) in on_page.sound {
                 if going.count == budget || (entry.at > until && surplus <= 0) {
                     break 'all;
                 }
                 surplus -= 1;
                 self.drop_entry(&entry, &token, &mut going).await?;
-                // What cannot be read goes with the next one that can.
-                for (page, field) in damaged.drain(..) {
-                    self.drop_from_page(page, Slot::new(keys.ledger(page), field));
-                }
+                self.drop_damaged(&mut damaged).await?;
             }
         }
         self.forget_totals(&going).await?;
@@ -420,6 +423,16 @@ impl Tx<'_> {
         self.thin(&entry.digest, entry.n);
         *going.keys.entry(entry.digest).or_default() += 1;
         going.count += 1;
+        Ok(())
+    }
+
+    /// Takes entries away that cannot be read, as far as they are still there.
+    async fn drop_damaged(&mut self, damaged: &mut Vec<(i64, Slot)>) -> Result<(), StoreError> {
+        for (page, slot) in damaged.drain(..) {
+            if self.get(&slot).await?.is_some() {
+                self.drop_from_page(page, slot);
+            }
+        }
         Ok(())
     }
 

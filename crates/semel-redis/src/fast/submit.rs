@@ -156,8 +156,12 @@ pub async fn submit(shard: &Shard, items: &mut [&mut OpenItem]) -> (Judged, Resu
         known: HashSet::new(),
     };
     let outcome = judge_all(shard, items, &mut judged).await;
+    // If nobody was answered, it was not looked whether a lease has run out, which comes first of all.
+    let looked = judged.answered() > 0;
     for (item, answer) in items.iter_mut().zip(&mut judged.answers) {
-        if let Some(Err(invalid)) = item.prepare(shard) {
+        if let Some(Err(invalid)) = item.prepare(shard)
+            && looked
+        {
             *answer = Some(Submitted::Invalid(invalid.clone()));
         }
     }

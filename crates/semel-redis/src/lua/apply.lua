@@ -132,9 +132,10 @@ local function strike(key, arrivals)
 end
 
 local function restore(key, name)
+  if call('HEXISTS', key, '') == 0 then return end
   local since = call('HGETALL', name)
   for n = 1, #since, 2 do call('HSET', key, since[n], since[n + 1]) end
-  if call('EXISTS', key) == 1 then call('RENAME', key, name) end
+  call('RENAME', key, name)
 end
 
 local function thin(key, totals, digest, numbers)

@@ -12,7 +12,8 @@ if call('EXISTS', KEYS[3]) == 1 and call('HEXISTS', KEYS[3], '') == 0 then
   call('UNLINK', KEYS[3])
 end
 if call('HEXISTS', KEYS[1], 'admitting') == 1 then
-  removed = removed + call('HDEL', KEYS[2], unpack(call('LRANGE', KEYS[4], 0, -1)))
+  local left_out = call('LRANGE', KEYS[4], 0, -1)
+  if #left_out > 0 then removed = removed + call('HDEL', KEYS[2], unpack(left_out)) end
   call('DEL', KEYS[4])
   call('HDEL', KEYS[1], 'admitting')
 end

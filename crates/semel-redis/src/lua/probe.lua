@@ -20,6 +20,7 @@ local commands = {
   { 'HSETNX', key, 'b', '1' },
   { 'HEXISTS', key, 'b' },
   { 'HLEN', key },
+  { 'HGETALL', key },
   { 'HINCRBY', key, 'a', 1 },
   { 'HGET', key, 'a' },
   { 'HMGET', key, 'a', 'b' },

@@ -64,7 +64,13 @@ local ids = {}
 for n = 1, jobs do ids[n] = sub(entries, 18 * n - 15, 18 * n) end
 -- One for the tokens, two for the order of dispatch, four for what may be in the way of the records.
 local there = call('EXISTS', KEYS[6], KEYS[7], KEYS[7], KEYS[3], KEYS[3], KEYS[3], KEYS[3])
-if there >= 4 and call('HEXISTS', KEYS[3], '') == 1 then return { 'long' } end
+if there >= 4 and call('HEXISTS', KEYS[3], '') == 1 then
+  -- They have lost their name, which takes a transaction that was none.
+  local since = call('HGETALL', KEYS[2])
+  for n = 1, #since, 2 do call('HSET', KEYS[3], since[n], since[n + 1]) end
+  call('RENAME', KEYS[3], KEYS[2])
+  return { 'long' }
+end
 local known, seen, others = call('HMGET', KEYS[2], unpack(ids)), {}, { 'other' }
 if there % 2 == 1 then seen = call('HMGET', KEYS[6], unpack(ids)) end
 for n = 1, jobs do

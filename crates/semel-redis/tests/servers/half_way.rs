@@ -1,13 +1,16 @@
 //! What happens between two halves of something: somebody else acts in between, or the second half never comes.
 
+use std::sync::Arc;
+
 use crate::proxy::{Proxy, has};
 use crate::server::Server;
-use semel_conformance::kit::{claim_request, plain, token, with};
-use semel_core::dedup::{Dedup, Hold};
+use semel_conformance::kit::{claim_request, plain, secs, token, with};
+use semel_core::dedup::{Dedup, Hold, OnDuplicate};
 use semel_core::job::{Outcome, State};
 use semel_core::store::{Control as _, Inspect as _, KeyFilter, Page, Store as _, Submitted, UpkeepRequest};
-use semel_core::submission::Submission;
-use semel_redis::RedisStore;
+use semel_core::submission::{RunAt, Submission};
+use semel_core::time::{ManualClock, Timestamp};
+use semel_redis::{RedisOptions, RedisStore};
 
 const PREFIX: &str = "semel:{default/1/0}:";
 
@@ -103,19 +106,29 @@ async fn a_batch_to_a_server_that_has_lost_everything_is_admitted_as_a_whole() {
 /// Commands of a transaction that were carried out one by one left the records of all jobs without their name; the next
 /// batch removed them, and the doctor would have cleared away what leads to them.
 #[tokio::test]
-async fn records_without_their_name_are_left_in_peace_and_get_it_back() {
+async fn records_without_their_name_get_it_back() {
     let server = Server::start();
     let store = open(server.port()).await;
-    store.submit(vec![plain()]).await.unwrap();
-    store.submit(vec![plain(), plain()]).await.unwrap();
-    eval(&server, "redis.call('RENAME', KEYS[2], KEYS[3]) return 'done'");
-    store.submit(vec![plain(), plain()]).await.unwrap();
+    store.submit(vec![keyed("a")]).await.unwrap();
+    store.submit(vec![keyed("b"), keyed("c")]).await.unwrap();
+    let lose = || eval(&server, "redis.call('RENAME', KEYS[2], KEYS[3]) return 'done'");
+    lose();
+    store.submit(vec![keyed("d")]).await.unwrap();
     assert_eq!(store.doctor(false).await.unwrap()[0].invariant, "I2");
     let mended = store.doctor(true).await.unwrap();
-    assert!(mended[0].invariant == "I2" && mended[0].repaired, "{mended:?}");
+    assert!(mended.len() == 1 && mended[0].repaired, "{mended:?}");
     assert_eq!(store.doctor(false).await.unwrap(), []);
-    store.submit(vec![plain(), plain()]).await.unwrap();
-    assert_eq!(claimed(&store).await, 7);
+    // Or by whoever comes with the next batch, of which nothing but its answers is left.
+    lose();
+    let answers = store
+        .submit(vec![keyed("a"), keyed("e"), keyed("b")])
+        .await
+        .unwrap();
+    let expected = [Outcome::Duplicate, Outcome::Accepted, Outcome::Duplicate];
+    assert_eq!(outcomes(&answers), expected.map(Some));
+    assert_eq!(store.doctor(false).await.unwrap(), []);
+    assert_eq!(server.command(&["HLEN", &key("specs")]).trim(), ":6");
+    assert_eq!(claimed(&store).await, 5);
 }
 
 /// A holder was looked at on one server and the record written on another that has taken over without knowing it: the
@@ -209,6 +222,54 @@ async fn a_claim_passes_nobody_over_while_another_one_is_made() {
     assert_eq!(seen(&late.unwrap()), expected(10..40));
 }
 
+/// A job that got another priority between two parts was met in both orders, and given out twice at once.
+#[tokio::test]
+async fn a_claim_gives_nobody_twice_who_moves_meanwhile() {
+    let server = Server::start();
+    let proxy = Proxy::start(&server).await;
+    let (store, other) = (open(server.port()).await, open(proxy.port()).await);
+    let waiting = |key: &str, priority| Submission {
+        priority,
+        run_at: RunAt::At(Timestamp::from_millis(1_000)),
+        ..with(
+            Dedup::explicit(key)
+                .hold(Hold::until_started())
+                .on_duplicate(OnDuplicate::Replace),
+        )
+    };
+    for n in 0..20 {
+        store.submit(vec![waiting(&format!("k{n}"), 5)]).await.unwrap();
+    }
+    let first = store.submit(vec![waiting("x", 0)]).await.unwrap().remove(0);
+    let mut parts = 0;
+    proxy.hold(move |request| {
+        parts += usize::from(has(request, &["ZRANGEBYSCORE", ":ready:"]));
+        parts == 2
+    });
+    let late = other.claim(claim_request(100));
+    let moved = async {
+        proxy.has_held().await;
+        let behind = Submission {
+            run_at: RunAt::At(Timestamp::from_millis(2_000)),
+            ..waiting("x", 5)
+        };
+        let moved = store.submit(vec![behind]).await.unwrap().remove(0);
+        proxy.release();
+        moved
+    };
+    let (late, moved) = tokio::join!(late, moved);
+    assert_eq!(
+        (moved.outcome(), moved.id()),
+        (Some(Outcome::Replaced), first.id())
+    );
+    let mut ids: Vec<_> = late.unwrap().into_iter().map(|claimed| claimed.job.id).collect();
+    let all = ids.len();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), all, "each once");
+    assert_eq!(store.doctor(false).await.unwrap(), []);
+}
+
 /// Of two callers whose submissions went together the first was admitted; when there was no room for the other one, the
 /// first was told that the store is damaged.
 #[tokio::test]
@@ -288,4 +349,26 @@ async fn what_is_no_place_in_the_order_stops_nobody() {
         assert!(found.len() == 1 && found[0].repaired, "{found:?}");
         assert_eq!(store.doctor(false).await.unwrap(), []);
     }
+}
+
+/// What every write does first was left out where no submission of a call was valid: a lease that had run out was still
+/// a running job then. Found by the model.
+#[tokio::test]
+async fn who_submits_nothing_valid_finds_leases_that_have_run_out() {
+    let server = Server::start();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_800_000_000_000)));
+    let options = RedisOptions::from_url(&server.url()).unwrap();
+    let store = RedisStore::open_with_clock(options, clock.clone()).await.unwrap();
+    store.submit(vec![plain()]).await.unwrap();
+    let claimed = store.claim(claim_request(1)).await.unwrap().remove(0);
+    clock.advance(secs(60));
+    let answer = store.submit(vec![keyed("")]).await.unwrap().remove(0);
+    assert!(matches!(answer, Submitted::Invalid(_)), "{answer:?}");
+    let job = store
+        .jobs_by_id(&[claimed.job.id])
+        .await
+        .unwrap()
+        .remove(0)
+        .unwrap();
+    assert_eq!(job.state, State::Queued);
 }
